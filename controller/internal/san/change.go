@@ -131,6 +131,8 @@ func whyNot(m Member) string {
 		return "the node is under maintenance: end that, or let the pod run on another initiator"
 	case m.Fenced:
 		return "the node cannot write to the LUN now, for it is fenced: boot it, and take the taint " + quarry.TaintOutOfService + " off it"
+	case m.Stranger != "":
+		return "the node cannot write to the LUN now: " + m.Stranger + ". The condition Ready of its Member says what to do"
 	case m.ReportedBootID == "":
 		return "the node cannot write to the LUN now: its agent does not answer, or it is no initiator. Look at the node and at its agent"
 	}

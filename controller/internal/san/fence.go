@@ -91,7 +91,10 @@ func (t *Turn) believe(ctx context.Context, node string) error {
 		return t.keys.err
 	}
 	why := writer.Disbelief(node, m.earlier(), t.records(), t.writer().Key, t.keys.reservation)
-	if why != "" && m.ReportedBootID == "" {
+	switch {
+	case m.Stranger != "":
+		why = m.Stranger
+	case why != "" && m.ReportedBootID == "":
 		why = "its agent does not answer now, so that it is not known which boot the node is in"
 	}
 	if why != "" {

@@ -22,6 +22,8 @@ type Member struct {
 	// Credential that the node was granted, for the boot BootID. ReportedBootID is the one that its agent reports now; empty when it does not answer.
 	sharedlun.Credential
 	BootID, ReportedBootID string
+	// Stranger says why the node that answers may be another machine than the one of its record; empty when it is the same. What it says does not count then, so that it reports no boot.
+	Stranger string
 	// Previous are the keys of earlier boots that may still be registered.
 	Previous []uint64
 	// Up is true while the agent answers, its boot is the one that the key was granted for, and the node is not being removed. It says nothing of the LUN: that the

@@ -145,6 +145,10 @@ type MemberReservation struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	BootID string `json:"bootID"`
+	// Machine is the machine that was in that boot, as status.nodeInfo.systemUUID of its Node has it: another one may have the name of the node later. Empty when nobody knows it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Machine string `json:"machine,omitempty"`
 	// Initiator is the name that the node's initiator had when the key was granted. A target knows a node by it: one that has another name now, or
 	// the name of another node, gets no key.
 	// +optional

@@ -111,6 +111,7 @@ const (
 	ActionLogout              = "Logout"
 	ActionGrantKey            = "GrantKey"
 	ActionRegisterKey         = "RegisterKey"
+	ActionRecordMachine       = "RecordMachine"
 	ActionUnregisterKey       = "UnregisterKey"
 	ActionCreateSharedGroup   = "CreateSharedGroup"
 	ActionRemoveSharedGroup   = "RemoveSharedGroup"

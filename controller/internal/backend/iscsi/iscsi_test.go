@@ -101,7 +101,7 @@ func newSite(t *testing.T, nodes ...string) *site {
 		return []string{string(m.Spec.Of.UID)}
 	}).Build()
 	s.b = New(Config{
-		Agents: s.san, Groups: noGroups{s: s}, Records: noRecords{}, Client: s.api, Live: narrow{s.api}, Namespace: "quarry-system",
+		Agents: s.san, Groups: noGroups{s: s}, Records: noRecords{}, Client: s.api, Live: iscsitest.Kubelets{Reader: narrow{s.api}, SAN: s.san}, Namespace: "quarry-system",
 		Now: func() time.Time { return s.now }, Random: s.next,
 	})
 	for _, n := range nodes {
@@ -313,7 +313,9 @@ func TestPerform_overtaken(t *testing.T) {
 			}
 			step := s.step("n2", does)
 			if does == v1alpha1.ActionGrantKey {
-				step.BootID = "n2-boot-2"
+				s.san.Boot("n2")
+				s.must(s.perform(s.step("n2", v1alpha1.ActionLogin)))
+				step.BootID = "n2-boot-1+"
 			}
 			wantError(t, s.perform(step), "was changed meanwhile", true)
 			if r := s.member("n2").Spec.Reservation; r == nil || !r.Fenced {

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"quarry.storage/quarry/controller/internal/decide/iscsi"
+	"quarry.storage/quarry/controller/internal/decide/writer"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -48,12 +50,13 @@ func (b *Backend) grantKey(ctx context.Context, s iscsi.Step) error {
 		// It was granted before; a node that is fenced gets no other one for this boot.
 		return nil
 	}
-	seen, err := b.Agents.Reservation(ctx, s.Node, s.Ref.Lun, false)
+	machine, err := b.machineOf(ctx, s, r)
 	if err != nil {
 		return err
 	}
-	if !seen.Supported && !s.Unfenced {
-		return passing("what the target says of reservations changed")
+	seen, err := b.reservation(ctx, s)
+	if err != nil {
+		return err
 	}
 	taken, _, err := b.keys(ctx, s)
 	if err != nil {
@@ -62,7 +65,7 @@ func (b *Backend) grantKey(ctx context.Context, s iscsi.Step) error {
 	if err := b.idle(ctx, s); err != nil {
 		return err
 	}
-	granted := &v1alpha1.MemberReservation{BootID: s.BootID, Initiator: s.Initiator, Unfenced: s.Unfenced, Previous: registered(r, seen)}
+	granted := &v1alpha1.MemberReservation{BootID: s.BootID, Machine: machine, Initiator: s.Initiator, Unfenced: s.Unfenced, Previous: registered(r, seen)}
 	key, err := b.fresh(taken, seen)
 	if err != nil {
 		return err
@@ -76,6 +79,47 @@ func (b *Backend) grantKey(ctx context.Context, s iscsi.Step) error {
 		}
 		m.Spec.Lun.Size = max(m.Spec.Lun.Size, s.Ref.Lun.SizeBytes)
 	})
+}
+
+// machineOf returns the machine that a key is granted to, and refuses one that may be another than before, unless a person vouched for that.
+func (b *Backend) machineOf(ctx context.Context, s iscsi.Step, r *v1alpha1.MemberReservation) (string, error) {
+	machine, _, err := kube.Machine(ctx, b.Live, s.Node, s.BootID)
+	if err != nil || r == nil {
+		return machine, err
+	}
+	if machine == "" && r.BootID == s.BootID {
+		// A boot is one of one machine.
+		return r.Machine, nil
+	}
+	if s.Vouched {
+		return machine, nil
+	}
+	if why := writer.Stranger(iscsi.GrantedTo(r), s.BootID, machine); why != "" {
+		return "", passing("node %s gets no key: %s", s.Node, why)
+	}
+	return machine, nil
+}
+
+// recordMachine puts the machine on record that has the key of this boot.
+func (b *Backend) recordMachine(ctx context.Context, s iscsi.Step) error {
+	machine, _, err := kube.Machine(ctx, b.Live, s.Node, s.BootID)
+	if err != nil {
+		return err
+	}
+	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
+		if r := m.Spec.Reservation; r != nil && r.Key == s.Key && r.BootID == s.BootID && r.Machine == "" {
+			r.Machine = machine
+		}
+	})
+}
+
+// reservation reads the keys of a LUN for which a key is granted, and refuses one that has no reservations any more.
+func (b *Backend) reservation(ctx context.Context, s iscsi.Step) (sharedlun.Reservation, error) {
+	seen, err := b.Agents.Reservation(ctx, s.Node, s.Ref.Lun, false)
+	if err == nil && !seen.Supported && !s.Unfenced {
+		err = passing("what the target says of reservations changed")
+	}
+	return seen, err
 }
 
 // idle refuses to begin with keys where nodes were let in without, while somebody changes the group: a node that was let in without one could not end its change. A process that takes the turn later

@@ -221,3 +221,50 @@ func TestPerform_lastOfBefore(t *testing.T) {
 		t.Errorf("keys %v, %+v", keys, s.member("n2").Spec.Reservation)
 	}
 }
+
+// TestPerform_machine: another machine that has the name of a node gets no key without the word of a person, and the Member says which machine has one.
+func TestPerform_machine(t *testing.T) {
+	s := keyed(t)
+	first := s.member("n2").Spec.Reservation
+	if first.Machine != "machine-of-n2" {
+		t.Fatalf("%+v", first)
+	}
+	for _, machine := range []string{"other", ""} {
+		s.san.Replace("n2", machine)
+		s.must(s.perform(s.step("n2", v1alpha1.ActionLogin)))
+		grant := s.step("n2", v1alpha1.ActionGrantKey)
+		grant.BootID = s.san.Node("n2").BootID
+		if err := s.perform(grant); err == nil {
+			t.Errorf("machine %q got a key", machine)
+		}
+		if d := cmp.Diff(first, s.member("n2").Spec.Reservation); d != "" {
+			t.Error(d)
+		}
+		if machine == "" {
+			continue
+		}
+		grant.Vouched = true
+		s.must(s.perform(grant))
+		first = s.member("n2").Spec.Reservation
+		if first.Machine != machine || first.BootID != grant.BootID {
+			t.Errorf("%+v", first)
+		}
+	}
+}
+
+// TestPerform_recordMachine: which machine has the key goes on record as soon as its Node tells, of the boot that the key is for and of no other.
+func TestPerform_recordMachine(t *testing.T) {
+	s := keyed(t)
+	edit(s, &v1alpha1.Member{}, "san.n2", func(m *v1alpha1.Member) { m.Spec.Reservation.Machine = "" })
+	record := s.step("n2", v1alpha1.ActionRecordMachine)
+	record.Key, record.BootID = s.member("n2").Spec.Reservation.Key, "another"
+	s.must(s.perform(record))
+	if r := s.member("n2").Spec.Reservation; r.Machine != "" {
+		t.Errorf("%+v", r)
+	}
+	record.BootID = "n2-boot-1"
+	s.must(s.perform(record))
+	if r := s.member("n2").Spec.Reservation; r.Machine != "machine-of-n2" {
+		t.Errorf("%+v", r)
+	}
+}

@@ -15,6 +15,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/iscsi"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -107,8 +108,21 @@ func (b *Backend) host(ctx context.Context, o iscsi.Observation, name string, re
 	now := b.ask(ctx, o, name, ref, mapped)
 	if now.Failed != "" {
 		now.Failures = known.Failures + 1
+	} else if unsure(o, name, now.BootID) {
+		var err error
+		if now.Machine, now.MachineLate, err = kube.Machine(ctx, b.Live, name, now.BootID); err != nil {
+			return iscsi.Host{}, err
+		}
 	}
 	return b.memory.keep(o.Iscsi.UID, name, now, stamp), nil
+}
+
+// unsure reports whether it matters which machine a node is: it is not on record, or the node reports another boot than the one of the record.
+func unsure(o iscsi.Observation, node, bootID string) bool {
+	return !slices.ContainsFunc(o.World.Members, func(m *v1alpha1.Member) bool {
+		r := m.Spec.Reservation
+		return string(m.Spec.Node) == node && r != nil && r.BootID == bootID && r.Machine != ""
+	})
 }
 
 // ask asks the agent of a node. What it cannot tell is not known.

@@ -43,7 +43,7 @@ func (b *Backend) perform(ctx context.Context, host string, step backend.Step) e
 	do := map[string]func(context.Context, iscsi.Step) error{
 		v1alpha1.ActionLogin: b.login, v1alpha1.ActionLogout: b.logout, v1alpha1.ActionGrantKey: b.grantKey, v1alpha1.ActionRegisterKey: b.registerKey,
 		v1alpha1.ActionUnregisterKey: b.unregisterKey, v1alpha1.ActionMapVolumes: b.mapVolumes, v1alpha1.ActionUnmapVolumes: b.unmapVolumes, v1alpha1.ActionFenceNode: b.fenceNode,
-		v1alpha1.ActionPreemptKeys: b.preemptKeys, v1alpha1.ActionForgetReaders: b.forgetReaders,
+		v1alpha1.ActionPreemptKeys: b.preemptKeys, v1alpha1.ActionRecordMachine: b.recordMachine, v1alpha1.ActionForgetReaders: b.forgetReaders,
 		v1alpha1.ActionReleaseVolumes: b.releaseVolumes, v1alpha1.ActionCreateSharedGroup: b.createGroup, v1alpha1.ActionRemoveSharedGroup: b.removeGroup,
 	}[s.Does]
 	if do == nil {

@@ -99,7 +99,7 @@ func (v *View) believed(node string) bool {
 		return true
 	}
 	r := m.Spec.Reservation
-	return len(v.earlier(r)) == 0 && (r.BootID == v.seen.Hosts[node].BootID || !v.hasKeyOf(r))
+	return v.stranger(m) == "" && len(v.earlier(r)) == 0 && (r.BootID == v.seen.Hosts[node].BootID || !v.hasKeyOf(r))
 }
 
 // exists reports whether Kubernetes knows a node.

@@ -99,6 +99,7 @@ func (h host) join(out *backend.Host) {
 	if out.Finding = f; !f.IsZero() {
 		return
 	}
+	out.Steps = append(out.Steps, h.recordMachine(h.reservation())...)
 	steps, f := h.keys(l)
 	out.Steps = append(out.Steps, steps...)
 	if out.Finding = f; !f.IsZero() || len(steps) > 0 && !h.writes() {

@@ -115,6 +115,9 @@ func (h host) grant(r *v1alpha1.MemberReservation) ([]backend.Step, backend.Find
 	s.Unfenced = !h.view.seen.Reading.Keys.Supported || h.view.unfenced() && !h.view.switches()
 	if r != nil {
 		s.Key, s.Again = r.Key, h.serves() && s.Unfenced == r.Unfenced
+		if why := h.view.stranger(h.m.Object); why != "" {
+			return h.grantStranger(s, why)
+		}
 	}
 	steps := []backend.Step{s}
 	if !s.Unfenced {
@@ -122,6 +125,26 @@ func (h host) grant(r *v1alpha1.MemberReservation) ([]backend.Step, backend.Find
 		steps = append(steps, h.register(l, "The key is granted and not registered.")...)
 	}
 	return steps, backend.Finding{}
+}
+
+// grantStranger gives a key to a node that may be another machine than before, by approval: where no key tells, the earlier one could write to what this one gets, or read what it says is unused.
+func (h host) grantStranger(s Step, why string) ([]backend.Step, backend.Finding) {
+	if h.MachineLate {
+		return nil, backend.Finding{Kind: backend.Busy, Reason: v1alpha1.ReasonPending, Message: "gets its key for this boot once its Node tells of that boot which machine is in it (status.nodeInfo)"}
+	}
+	s.Vouched, s.Why = true, "Node "+h.m.Node+" may be another machine than the one that its last key was granted to: "+why+"."
+	s.Consent = "Whoever approves vouches that every other machine that had the name of node " + h.m.Node + " is off, or was booted without it."
+	return []backend.Step{s}, backend.Finding{}
+}
+
+// recordMachine puts on record which machine has the key of this boot, once that is known.
+func (h host) recordMachine(r *v1alpha1.MemberReservation) []backend.Step {
+	if r == nil || r.Machine != "" || h.Machine == "" || r.BootID != h.BootID {
+		return nil
+	}
+	s := h.step(v1alpha1.ActionRecordMachine, "The Node says by now which machine has the key.")
+	s.BootID, s.Key, s.Again = h.BootID, r.Key, true
+	return []backend.Step{s}
 }
 
 func (h host) register(l sharedlun.Lun, why string) []backend.Step {

@@ -43,7 +43,10 @@ type Host struct {
 	// Initiator and BootID as the agent told, and what it sees of the target.
 	Initiator sharedlun.Initiator
 	BootID    string
-	Seen      sharedlun.Seen
+	// Machine is the machine that is in that boot, as its Node says; empty when it is not known, or was not asked for. MachineLate is true while the Node tells of another boot.
+	Machine     string
+	MachineLate bool
+	Seen        sharedlun.Seen
 	// Mappings are the devices of the group's volumes, those of zeroing and copying too. They are known if Mapped is true.
 	Mappings []sharedlun.Mapping
 	Mapped   bool

@@ -151,7 +151,21 @@ func (v *View) booted(m *v1alpha1.Member) bool {
 	if boot == sharedlun.UnknownBoot && (!h.Mapped || len(h.Mappings) > 0) {
 		return false
 	}
-	return h.Asked() && h.BootID != boot
+	return h.Asked() && h.BootID != boot && v.stranger(m) == ""
+}
+
+// stranger returns why a node that answers may be another machine than the one of its record, where no key tells; empty when it is the same.
+func (v *View) stranger(m *v1alpha1.Member) string {
+	h, r := v.seen.Hosts[string(m.Spec.Node)], m.Spec.Reservation
+	if r == nil || !h.Asked() {
+		return ""
+	}
+	return writer.Stranger(GrantedTo(r), h.BootID, h.Machine)
+}
+
+// GrantedTo returns what is on record of the machine that a key was granted to.
+func GrantedTo(r *v1alpha1.MemberReservation) writer.Granted {
+	return writer.Granted{BootID: r.BootID, Machine: r.Machine, Unfenced: r.Unfenced, Registering: r.Registering != "", Fenced: r.Fenced}
 }
 
 // busy reports whether a node may have a volume mapped that the LUN says is its own. What a silent node has mapped nobody knows, and what one has that was asked

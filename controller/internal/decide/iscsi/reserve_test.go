@@ -258,3 +258,40 @@ func TestDecide_otherKey(t *testing.T) {
 		t.Errorf("volumes are mapped: %+v", got)
 	}
 }
+
+// TestDecide_anotherMachine: a machine that may be another one than before gets its key by the word of a person alone, and nothing that it says counts before.
+func TestDecide_anotherMachine(t *testing.T) {
+	for name, c := range map[string]struct {
+		s    *scene
+		asks bool
+	}{
+		"another machine":            {machine(made("n1", "n2"), "machine-n1", "other"), true},
+		"the same machine":           {machine(made("n1", "n2"), "machine-n1", "machine-n1"), false},
+		"no machine, and a key":      {machine(made("n1", "n2"), "", ""), false},
+		"no machine, and no key":     {machine(without("n1", "n2"), "", ""), true},
+		"another one without a key":  {machine(without("n1", "n2"), "machine-n1", "other"), true},
+		"the same one without a key": {machine(without("n1", "n2"), "machine-n1", "machine-n1"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := c.s.decide("n1")
+			if len(got.Steps) == 0 {
+				t.Fatalf("%+v", got.Finding)
+			}
+			s := got.Steps[0].(Step)
+			if s.Does != v1alpha1.ActionGrantKey || s.Vouches() != c.asks || s.Destroys() != c.asks || (s.Consent != "") != c.asks || c.asks && len(got.Steps) > 1 {
+				t.Errorf("%+v", got.Steps)
+			}
+			v := NewView(c.s.o, nil)
+			if m := c.s.member("n1"); v.booted(m) == c.asks || c.asks && v.believed("n1") {
+				t.Errorf("booted %t, believed %t", v.booted(m), v.believed("n1"))
+			}
+		})
+	}
+}
+
+// machine boots n1, of which one machine is on record, and another is told by its Node.
+func machine(s *scene, recorded, told string) *scene {
+	s.member("n1").Spec.Reservation.Machine = recorded
+	s.host("n1", func(h *Host) { h.BootID, h.Machine = "next", told })
+	return s
+}

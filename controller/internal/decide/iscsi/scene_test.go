@@ -47,7 +47,7 @@ func fresh(nodes ...string) *scene {
 		m.Spec.Of, m.Spec.Node = v1alpha1.MemberOwner{Kind: v1alpha1.KindIscsi, Name: "san", UID: owner}, v1alpha1.HostName(n)
 		s.o.World.Members = append(s.o.World.Members, m)
 		s.o.Hosts[n] = Host{
-			Agent: decide.AgentUp, At: now, BootID: "boot-" + n, Initiator: sharedlun.Initiator{Name: "iqn." + n, Multipath: true},
+			Agent: decide.AgentUp, At: now, BootID: "boot-" + n, Machine: "machine-" + n, Initiator: sharedlun.Initiator{Name: "iqn." + n, Multipath: true},
 			Seen: sharedlun.Seen{Sessions: []sharedlun.Session{{Portal: portal}}},
 		}
 	}
@@ -74,7 +74,7 @@ func keyed(nodes ...string) *scene {
 	for i, n := range nodes {
 		m := s.member(n)
 		m.Spec.Lun = &v1alpha1.MemberLun{WWID: disk.WWID, Serial: disk.Serial, Size: disk.SizeBytes, IQN: iqn}
-		m.Spec.Reservation = &v1alpha1.MemberReservation{Key: "000000000000000" + string(rune('a'+i)), BootID: "boot-" + n}
+		m.Spec.Reservation = &v1alpha1.MemberReservation{Key: "000000000000000" + string(rune('a'+i)), BootID: "boot-" + n, Machine: "machine-" + n}
 		s.o.Reading.Keys.Keys = append(s.o.Reading.Keys.Keys, uint64(10+i))
 		s.host(n, func(h *Host) { h.RegisteredPaths = portal + "=sdb/0" })
 	}

@@ -102,10 +102,11 @@ func (s *suite) restart() {
 	}
 	s.lives++
 	leases := san.KubernetesLeases{Client: s.client, Namespace: namespace, Now: s.now}
+	live := iscsitest.Kubelets{Reader: s.client, SAN: s.san}
 	b := backendiscsi.New(backendiscsi.Config{
-		Agents: s.san, Records: leases, Client: s.client, Live: s.client, Namespace: namespace, Now: s.now, Random: rand.Uint64,
+		Agents: s.san, Records: leases, Client: s.client, Live: live, Namespace: namespace, Now: s.now, Random: rand.Uint64,
 		Groups: san.New(san.Config{
-			Self: fmt.Sprintf("engine/%d", s.lives), Nodes: s.san, Maker: s.san, Fleet: fleet.Fleet{Live: s.client, Reader: s.client, Agents: s.san}, Leases: leases,
+			Self: fmt.Sprintf("engine/%d", s.lives), Nodes: s.san, Maker: s.san, Fleet: fleet.Fleet{Live: live, Reader: s.client, Agents: s.san}, Leases: leases,
 			Pause: time.Millisecond, Now: s.now,
 		}),
 	})

@@ -12,6 +12,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/writer"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -60,7 +61,7 @@ func (f Fleet) Members(ctx context.Context, ref sharedlun.Ref) ([]san.Member, er
 			continue
 		}
 		// When all of them are being removed, the storage is: its group is removed through one of them.
-		one, err := f.member(m, stay && !m.DeletionTimestamp.IsZero())
+		one, err := f.member(ctx, m, stay && !m.DeletionTimestamp.IsZero())
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +135,7 @@ func (f Fleet) maintenance(ctx context.Context, ownerUID string) (map[string]boo
 	return out, nil
 }
 
-func (f Fleet) member(m *v1alpha1.Member, removed bool) (san.Member, error) {
+func (f Fleet) member(ctx context.Context, m *v1alpha1.Member, removed bool) (san.Member, error) {
 	out := san.Member{Node: string(m.Spec.Node)}
 	n := f.Agents.Node(out.Node)
 	if n.Up() {
@@ -151,10 +152,28 @@ func (f Fleet) member(m *v1alpha1.Member, removed bool) (san.Member, error) {
 	if out.Previous, err = sharedlun.ParseKeys(r.Previous...); err != nil {
 		return out, fmt.Errorf("member %s: %w", m.Name, err)
 	}
+	if out.Stranger, err = f.stranger(ctx, r, out.Node, n); err != nil {
+		return out, fmt.Errorf("member %s: %w", m.Name, err)
+	}
+	if out.Stranger != "" {
+		out.ReportedBootID = ""
+	}
 	out.BootID, out.Fenced, out.Unfenced, out.Registering = r.BootID, r.Fenced, r.Unfenced, r.Registering != ""
 	out.Up = n.Up() && n.BootID == r.BootID && r.BootID != "" && !removed
 	if !r.Unfenced {
 		out.Key = key
 	}
 	return out, nil
+}
+
+// stranger says why the node that answers may be another machine than the one that the key on record was granted to. In the boot of the record it is the same one, and nobody is asked.
+func (f Fleet) stranger(ctx context.Context, r *v1alpha1.MemberReservation, node string, n decide.Node) (string, error) {
+	if !n.Up() || n.BootID == r.BootID && r.BootID != "" {
+		return "", nil
+	}
+	machine, _, err := kube.Machine(ctx, f.Live, node, n.BootID)
+	if err != nil {
+		return "", err
+	}
+	return writer.Stranger(writer.Granted{BootID: r.BootID, Machine: r.Machine, Unfenced: r.Unfenced, Registering: r.Registering != "", Fenced: r.Fenced}, n.BootID, machine), nil
 }

@@ -2,9 +2,11 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -61,7 +63,10 @@ func (c *counted) List(ctx context.Context, list client.ObjectList, options ...c
 func TestFleet(t *testing.T) {
 	up := agents{
 		"n1": {Agent: decide.AgentUp, BootID: "b1"}, "n2": {Agent: decide.AgentUp, BootID: "b2"}, "n3": {Agent: decide.AgentUnreachable, BootID: "b1"},
-		"n4": {Agent: decide.AgentUp, BootID: "b1"}, "n5": {Agent: decide.AgentUp, BootID: "b1"},
+		"n4": {Agent: decide.AgentUp, BootID: "b1"}, "n5": {Agent: decide.AgentUp, BootID: "b1"}, "n6": {Agent: decide.AgentUp, BootID: "b2"},
+	}
+	of := func(machine string) *v1alpha1.MemberReservation {
+		return &v1alpha1.MemberReservation{Key: "00000000000000a1", BootID: "b1", Machine: machine, Unfenced: true}
 	}
 	key := func(k string) *v1alpha1.MemberReservation { return &v1alpha1.MemberReservation{Key: k, BootID: "b1"} }
 	fenced, without, open := key("00000000000000ff"), key("0000000000000005"), key("00000000000000a1")
@@ -72,8 +77,16 @@ func TestFleet(t *testing.T) {
 		want    []san.Member
 		fails   bool
 	}{
-		"a key for this boot":           {[]*v1alpha1.Member{member("n1", false, key("00000000000000a1"))}, []san.Member{{Node: "n1", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1", ReportedBootID: "b1", Up: true}}, false},
-		"a key for another boot":        {[]*v1alpha1.Member{member("n2", false, key("00000000000000a1"))}, []san.Member{{Node: "n2", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1", ReportedBootID: "b2"}}, false},
+		"a key for this boot":         {[]*v1alpha1.Member{member("n1", false, key("00000000000000a1"))}, []san.Member{{Node: "n1", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1", ReportedBootID: "b1", Up: true}}, false},
+		"a key for another boot":      {[]*v1alpha1.Member{member("n2", false, key("00000000000000a1"))}, []san.Member{{Node: "n2", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1", ReportedBootID: "b2"}}, false},
+		"another boot of the machine": {[]*v1alpha1.Member{member("n2", false, of("m2"))}, []san.Member{{Node: "n2", Credential: sharedlun.Credential{Unfenced: true}, BootID: "b1", ReportedBootID: "b2"}}, false},
+		"another machine": {[]*v1alpha1.Member{member("n2", false, of("m1"))}, []san.Member{{
+			Node: "n2", Credential: sharedlun.Credential{Unfenced: true}, BootID: "b1", Stranger: "it is machine m2, and machine m1, which had the name of the node, may still use the LUN",
+		}}, false},
+		"another boot, whose machine no Node tells": {[]*v1alpha1.Member{member("n6", false, of("m1"))}, []san.Member{{
+			Node: "n6", Credential: sharedlun.Credential{Unfenced: true}, BootID: "b1",
+			Stranger: `its Node does not say which machine it is in boot "b2", and machine m1, which had the name of the node, may still use the LUN`,
+		}}, false},
 		"a silent agent":                {[]*v1alpha1.Member{member("n3", false, key("00000000000000a1"))}, []san.Member{{Node: "n3", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1"}}, false},
 		"no key":                        {[]*v1alpha1.Member{member("n1", false, nil)}, []san.Member{{Node: "n1", ReportedBootID: "b1"}}, false},
 		"a fenced node":                 {[]*v1alpha1.Member{member("n4", false, fenced)}, []san.Member{{Node: "n4", Credential: sharedlun.Credential{Key: 0xff}, BootID: "b1", ReportedBootID: "b1", Up: true, Fenced: true}}, false},
@@ -103,12 +116,14 @@ func TestFleet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := runtime.NewScheme()
-			if err := v1alpha1.AddToScheme(s); err != nil {
+			if err := errors.Join(v1alpha1.AddToScheme(s), corev1.AddToScheme(s)); err != nil {
 				t.Fatal(err)
 			}
 			other := member("n9", false, key("0000000000000009"))
 			other.Spec.Of.UID = "other"
-			b := indexed(s).WithObjects(other)
+			n2 := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}
+			n2.Status.NodeInfo.BootID, n2.Status.NodeInfo.SystemUUID = "b2", "m2"
+			b := indexed(s).WithObjects(other, n2)
 			for _, m := range c.members {
 				b = b.WithObjects(m)
 			}

@@ -43,12 +43,13 @@ type LUN struct {
 }
 
 type node struct {
-	name, boot string
-	agent      decide.AgentState
-	initiator  sharedlun.Initiator
-	sessions   map[string]bool
-	used       *sharedlun.Chap
-	mapped     map[string]bool
+	// machine is what its Node says of it.
+	name, boot, machine string
+	agent               decide.AgentState
+	initiator           sharedlun.Initiator
+	sessions            map[string]bool
+	used                *sharedlun.Chap
+	mapped              map[string]bool
 	// cut are the devices that return errors, open those that somebody has open. swapped is true while the target has another LUN under the number on the node's paths.
 	cut      map[string]bool
 	open     map[string]bool
@@ -103,7 +104,7 @@ func (s *SAN) AddNode(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.nodes[name] = &node{
-		name: name, boot: name + "-boot-1", agent: decide.AgentUp, sessions: map[string]bool{}, mapped: map[string]bool{}, cut: map[string]bool{}, open: map[string]bool{},
+		name: name, boot: name + "-boot-1", machine: "machine-of-" + name, agent: decide.AgentUp, sessions: map[string]bool{}, mapped: map[string]bool{}, cut: map[string]bool{}, open: map[string]bool{},
 		initiator: sharedlun.Initiator{Name: "iqn.2026-01.storage.quarry:" + name, OfHost: true, Multipath: true},
 	}
 }

@@ -1,0 +1,36 @@
+package iscsitest
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Kubelets is an API server whose Nodes have what the kubelets of the SAN's nodes write to them.
+type Kubelets struct {
+	client.Reader
+	SAN *SAN
+}
+
+// Get reads one object.
+func (k Kubelets) Get(ctx context.Context, key types.NamespacedName, o client.Object, options ...client.GetOption) error {
+	err := k.Reader.Get(ctx, key, o, options...)
+	if n, is := o.(*corev1.Node); is && err == nil {
+		k.SAN.mu.Lock()
+		defer k.SAN.mu.Unlock()
+		if known := k.SAN.nodes[key.Name]; known != nil {
+			n.Status.NodeInfo.BootID, n.Status.NodeInfo.SystemUUID = known.boot, known.machine
+		}
+	}
+	return err
+}
+
+// Replace boots another machine under the name of a node. What the first one has at the target stays. The Node does not tell which machine it is if its name is empty.
+func (s *SAN) Replace(name, machine string) {
+	s.Boot(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nodes[name].machine = machine
+}

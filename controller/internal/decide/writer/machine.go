@@ -1,0 +1,35 @@
+package writer
+
+import (
+	"fmt"
+
+	"quarry.storage/quarry/pkg/sharedlun"
+)
+
+// Granted is what is on record of the machine that a node's key was granted to.
+type Granted struct {
+	// BootID is the boot that the key is for, and Machine the machine that was in it; empty when nobody knows which.
+	BootID, Machine string
+	// Unfenced is true when the key is registered nowhere, Registering while a command to register it may be under way, Fenced once it was taken off.
+	Unfenced, Registering, Fenced bool
+}
+
+// Stranger returns why the machine that answers in a boot may be another one than that of the record, where no key tells of it; empty when it counts as the same. machine is
+// empty when nobody knows which one it is. A boot is one of one machine, so that in the boot of the record nothing is asked. Without a machine on record keys tell as far as
+// they do: they do not where there are none, where one may still be registered, and where the earlier machine, once it is fenced, may read.
+func Stranger(g Granted, bootID, machine string) string {
+	switch {
+	case g.BootID == bootID && bootID != "":
+		return ""
+	case g.Fenced && (g.Unfenced || g.BootID == sharedlun.UnknownBoot):
+		// Whoever approved the fence vouched that the machine is off.
+		return ""
+	case g.Machine != "" && machine == "":
+		return fmt.Sprintf("its Node does not say which machine it is in boot %q, and machine %s, which had the name of the node, may still use the LUN", bootID, g.Machine)
+	case g.Machine != "" && machine != g.Machine:
+		return fmt.Sprintf("it is machine %s, and machine %s, which had the name of the node, may still use the LUN", machine, g.Machine)
+	case g.Machine == "" && (g.Unfenced || g.Registering || g.Fenced):
+		return fmt.Sprintf("it is not known which machine was in boot %q of the node, and that one may still use the LUN", g.BootID)
+	}
+	return ""
+}
