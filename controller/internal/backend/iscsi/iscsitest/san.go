@@ -43,7 +43,6 @@ type LUN struct {
 }
 
 type node struct {
-	// machine is what its Node says of it.
 	name, boot, machine string
 	agent               decide.AgentState
 	initiator           sharedlun.Initiator
