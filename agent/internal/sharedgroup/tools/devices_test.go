@@ -24,7 +24,11 @@ func (d *dmsetup) Run(_ context.Context, c run.Command) (run.Result, error) {
 		base := "quarry-" + group + "-" + volume
 		return run.Result{Stdout: []byte(base + " quarry-" + volume + " Live Active 254 3 1\n" + base + "-new quarry-" + volume + "-new Live Active 254 4 1\n" + base + "-source quarry-" + volume + "-source Live Active 254 5 1\n")}, nil
 	case "table":
-		return run.Result{Stdout: []byte("0 2048 linear 8:16 0\n")}, nil
+		const table = "0 2048 linear 8:16 0\n"
+		if names := c.Args[1:]; len(names) > 1 {
+			return run.Result{Stdout: []byte(strings.Join(names, ": "+table) + ": " + table)}, nil
+		}
+		return run.Result{Stdout: []byte(table)}, nil
 	case "load":
 		d.told = append(d.told, c.Args[len(c.Args)-1]+": "+strings.TrimSpace(string(c.Stdin)))
 	}

@@ -26,7 +26,8 @@ var volume = Volume{Group: groupUUID, UUID: uuidA}
 // kernel plays dmsetup on a node: what it says of devices, and what it was told.
 type kernel struct {
 	info, table string
-	fail        map[string]error // by the first argument
+	tables      func(names []string) string // of several devices
+	fail        map[string]error            // by the first argument
 	told        []string
 	stdin       string
 }
@@ -39,6 +40,9 @@ func (k *kernel) Run(_ context.Context, c run.Command) (run.Result, error) {
 	case "info":
 		return run.Result{Stdout: []byte(k.info)}, nil
 	case "table":
+		if k.tables != nil {
+			return run.Result{Stdout: []byte(k.tables(c.Args[1:]))}, nil
+		}
 		return run.Result{Stdout: []byte(k.table)}, nil
 	}
 	k.told = append(k.told, strings.Join(c.Args, " "))
@@ -94,6 +98,30 @@ func TestList(t *testing.T) {
 	k.info, k.table = line("Live Active 254 3 0"), "0 6144 error \n"
 	if all, err := with(t, k).List(t.Context(), groupUUID); err != nil || !all[0].Cut || all[0].Linear || all[0].Sectors != 6144 {
 		t.Errorf("one that returns errors: %+v, %v", all, err)
+	}
+}
+
+// TestList_oneProcess: however many devices a node has, their tables are read in one process.
+func TestList_oneProcess(t *testing.T) {
+	asked := 0
+	k := &kernel{info: line("Live Active 254 3 0") + strings.ReplaceAll(line("Live Active 254 3 0"), uuidA, uuidB) + strings.ReplaceAll(line("None Active 254 5 0"), uuidA, strings.Replace(uuidB, "j", "k", 1))}
+	k.tables = func(names []string) string {
+		asked++
+		if diff := cmp.Diff([]string{"quarry-" + uuidA, "quarry-" + uuidB}, names); diff != "" {
+			t.Error(diff)
+		}
+		return names[0] + ": 0 2048 linear 8:16 40960\n" + names[1] + ": 0 8 linear 8:16 0\n" + names[1] + ": 8 8 error \n"
+	}
+	all, err := with(t, k).List(t.Context(), groupUUID)
+	if err != nil || len(all) != 3 || asked != 1 {
+		t.Fatalf("%+v, %v, asked %d times", all, err, asked)
+	}
+	if !all[0].Linear || all[0].Sectors != 2048 || all[1].Linear || all[1].Cut || all[1].Sectors != 16 || all[2].Live {
+		t.Errorf("%+v", all)
+	}
+	k.tables = func([]string) string { return "quarry-other: 0 8 linear 8:16 0\n" }
+	if all, err := with(t, k).List(t.Context(), groupUUID); err == nil {
+		t.Errorf("the table of another device: %+v", all)
 	}
 }
 

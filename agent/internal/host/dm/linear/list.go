@@ -69,18 +69,21 @@ func (d *Devices) list(ctx context.Context, group string) ([]Device, error) {
 		if !ours || v.Group != group {
 			continue
 		}
-		dev, err := d.device(ctx, v, fields[1:])
+		dev, err := d.device(v, fields[1:])
 		if err != nil {
 			return nil, fmt.Errorf("device of volume %s: %w", v.UUID, err)
 		}
 		out = append(out, dev)
 	}
+	if err := d.readTables(ctx, out); err != nil {
+		return nil, fmt.Errorf("devices: %w", err)
+	}
 	slices.SortFunc(out, func(a, b Device) int { return strings.Compare(a.UUID, b.UUID) })
 	return out, nil
 }
 
-// device reads one line of dmsetup's, and the live table.
-func (d *Devices) device(ctx context.Context, v Volume, fields []string) (Device, error) {
+// device reads one line of dmsetup's.
+func (d *Devices) device(v Volume, fields []string) (Device, error) {
 	if len(fields) != 6 {
 		return Device{}, fmt.Errorf("dmsetup says %q", fields)
 	}
@@ -119,33 +122,63 @@ func (d *Devices) device(ctx context.Context, v Volume, fields []string) (Device
 	if d.numbered(d.node(v), out) {
 		out.Path = d.node(v)
 	}
-	if !out.Live {
-		return out, nil
-	}
-	return out, d.readTable(ctx, &out)
+	return out, nil
 }
 
-// readTable reads the live table.
-func (d *Devices) readTable(ctx context.Context, out *Device) error {
-	res, err := d.dmsetup(ctx, nil, "table", out.name())
+// readTables reads the live tables of all devices in one process. Of several, dmsetup says before each line whose it is.
+func (d *Devices) readTables(ctx context.Context, devices []Device) error {
+	args := []string{"table"}
+	for _, dev := range devices {
+		if dev.Live {
+			args = append(args, dev.name())
+		}
+	}
+	if len(args) == 1 {
+		return nil
+	}
+	res, err := d.dmsetup(ctx, nil, args...)
 	if err != nil {
 		return err
 	}
-	out.Linear, out.Cut = true, true
+	lines := map[string][]string{}
 	for line := range strings.Lines(string(res.Stdout)) {
+		name, of := args[1], line
+		if len(args) > 2 {
+			name, of, _ = strings.Cut(line, ": ")
+		}
+		if !slices.Contains(args[1:], name) {
+			return fmt.Errorf("a table says %q", line)
+		}
+		lines[name] = append(lines[name], of)
+	}
+	for i := range devices {
+		if !devices[i].Live {
+			continue
+		}
+		if err := devices[i].readTable(lines[devices[i].name()]); err != nil {
+			return fmt.Errorf("volume %s: %w", devices[i].UUID, err)
+		}
+	}
+	return nil
+}
+
+// readTable takes in the lines of the live table.
+func (d *Device) readTable(lines []string) error {
+	d.Linear, d.Cut = true, true
+	for _, line := range lines {
 		words := strings.Fields(line)
 		if len(words) < 3 {
 			return fmt.Errorf("its table says %q", line)
 		}
 		start, err := strconv.ParseInt(words[0], 10, 64)
 		sectors, sectorsErr := strconv.ParseInt(words[1], 10, 64)
-		if err := errors.Join(err, sectorsErr); err != nil || start != out.Sectors {
+		if err := errors.Join(err, sectorsErr); err != nil || start != d.Sectors {
 			return fmt.Errorf("its table says %q", line)
 		}
-		out.Sectors += sectors
-		out.Cut = out.Cut && words[2] == "error"
+		d.Sectors += sectors
+		d.Cut = d.Cut && words[2] == "error"
 		if words[2] != "linear" {
-			out.Linear = false
+			d.Linear = false
 			continue
 		}
 		if len(words) != 5 {
@@ -155,9 +188,9 @@ func (d *Devices) readTable(ctx context.Context, out *Device) error {
 		if err != nil {
 			return err
 		}
-		out.Segments = append(out.Segments, Segment{On: words[3], Start: at, Sectors: sectors})
+		d.Segments = append(d.Segments, Segment{On: words[3], Start: at, Sectors: sectors})
 	}
-	out.Linear, out.Cut = out.Linear && out.Sectors > 0, out.Cut && out.Sectors > 0
+	d.Linear, d.Cut = d.Linear && d.Sectors > 0, d.Cut && d.Sectors > 0
 	return nil
 }
 
