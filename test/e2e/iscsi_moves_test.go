@@ -13,7 +13,7 @@ import (
 )
 
 // TestIscsiPodMovesBetweenNodes: the data follows the pod, which is ended in the middle of its writes each time, and the volume is on one node at a time.
-// It grows on the way. When all is deleted, nothing is left on the nodes and on the LUN.
+// The pod writes under the load of fio, and verifies with it what the one before wrote. It grows on the way. When all is deleted, nothing is left on the nodes and on the LUN.
 func TestIscsiPodMovesBetweenNodes(t *testing.T) {
 	turn(t, 3, 10)
 	moves := 20
@@ -29,7 +29,11 @@ func TestIscsiPodMovesBetweenNodes(t *testing.T) {
 	for n := range moves {
 		node := nodes[n%len(nodes)]
 		begin := time.Now()
-		p := waitPod(t, pod(t, fmt.Sprintf("moving-%d", n), node, counting, c), corev1.PodRunning)
+		p := newPod(fmt.Sprintf("moving-%d", n), node, movedLoad(n))
+		withNode(p)
+		mountClaim(p, 0, c)
+		createObject(t, p)
+		waitPod(t, p, corev1.PodRunning)
 		t.Logf("IscsiMove: %s after %.1f s", [...]string{"attach to Running", "move to Running"}[min(n, 1)], time.Since(begin).Seconds())
 		waitSynced(t, p, synced+10)
 		if found := mappedAs(t, volume); len(found) != 1 || !strings.HasPrefix(found[0], node) {
