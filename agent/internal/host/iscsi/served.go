@@ -1,6 +1,7 @@
 package iscsi
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strconv"
@@ -75,7 +76,8 @@ func (h *Host) internal(ctx context.Context) map[int]string {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	res, err := h.tool(ctx, "-m", "session", "-P", "1")
-	if err != nil {
+	if err != nil || bytes.Contains(res.Stderr, []byte("daemon died")) {
+		// Without an iscsid iscsiadm exits well, and says of every session that its state is unknown.
 		return nil
 	}
 	return parseInternal(string(res.Stdout))

@@ -84,3 +84,19 @@ func TestMarkUnserved(t *testing.T) {
 	n.serves = false
 	want("nobody serves", 6)
 }
+
+// TestMarkUnserved_gone: an iscsid that goes away while iscsiadm asks it has iscsiadm say Unknown of every session, and end well, as iscsiadm 2.1.8 does.
+func TestMarkUnserved_gone(t *testing.T) {
+	n, h := newNode(t)
+	n.session("1", "10.0.0.1", "LOGGED_IN")
+	n.tells("Unknown")
+	gone := n.answers["-m session -P 1"]
+	gone.Stderr = []byte("iscsiadm: read error (0/2), daemon died?\niscsiadm: read error (0/111), daemon died?\n")
+	n.answers["-m session -P 1"] = gone
+	for range 3 {
+		if got := n.unserved(h); len(got) > 0 {
+			t.Errorf("nobody was asked, and told of %q", got)
+		}
+		h.due(unservedFor)
+	}
+}
