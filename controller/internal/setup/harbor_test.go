@@ -2,6 +2,7 @@ package setup
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,6 +13,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -231,4 +233,59 @@ func followOperators(t *testing.T, admin client.Client) {
 	}
 	bind(t, admin, denied.name, "quarry-harbor")
 	denied.expect("DatabaseReady", metav1.ConditionUnknown, v1alpha1.ReasonHarborStarting)
+	r.configure()
+	r.end(database)
+}
+
+// configure makes settings that Harbor's operator applies; of those, too, the controller learns by a watch.
+func (r *registry) configure() {
+	r.t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"harborClusterRef": "sample", "configuration": map[string]any{"authMode": "db_auth"},
+	}}}
+	o.SetGroupVersionKind(schema.FromAPIVersionAndKind("goharbor.io/v1beta1", "HarborConfiguration"))
+	o.SetNamespace(r.name)
+	o.SetName("settings")
+	if err := r.admin.Create(context.Background(), o); err != nil {
+		r.t.Fatal(err)
+	}
+	r.expect(v1alpha1.ConditionConfigurationReady, metav1.ConditionUnknown, v1alpha1.ReasonHarborStarting)
+	r.set("goharbor.io/v1beta1", "HarborConfiguration", "settings", map[string]any{"status": "Success"})
+	r.expect(v1alpha1.ConditionConfigurationReady, metav1.ConditionTrue, v1alpha1.ReasonHarborApplied)
+}
+
+// end deletes the HarborCluster with its data, by the rights that the controller has.
+func (r *registry) end(database string) {
+	r.t.Helper()
+	ctx := context.Background()
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace: r.name, Name: "pgdata-" + database + "-0", Labels: map[string]string{"cluster-name": database},
+	}}
+	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	c := &v1alpha1.HarborCluster{}
+	steps := []error{r.admin.Create(ctx, claim), r.admin.Get(ctx, types.NamespacedName{Namespace: r.name, Name: "sample"}, c)}
+	c.Spec.DeletionPolicy = v1alpha1.HarborDelete
+	steps = append(steps, r.admin.Update(ctx, c), r.admin.Delete(ctx, c),
+		r.admin.Delete(ctx, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: r.name, Name: "rfr-sample-redis"}}))
+	if err := errors.Join(steps...); err != nil {
+		r.t.Fatal(err)
+	}
+	await(r.t, "the HarborCluster is gone with its data", func() string {
+		// No controller of Kubernetes protects claims here, nor lets them go.
+		if r.admin.Get(ctx, client.ObjectKeyFromObject(claim), claim) == nil && claim.DeletionTimestamp != nil {
+			claim.Finalizers = nil
+			if err := r.admin.Update(ctx, claim); err != nil {
+				return err.Error()
+			}
+		}
+		if err := r.admin.Get(ctx, client.ObjectKeyFromObject(c), c); !apierrors.IsNotFound(err) {
+			return "it is there: " + fmtCondition(meta.FindStatusCondition(c.Status.Conditions, "Ready"))
+		}
+		err := r.admin.Get(ctx, types.NamespacedName{Namespace: r.name, Name: "minio-sample-creds"}, &corev1.Secret{})
+		if !apierrors.IsNotFound(err) {
+			return "the credentials are left"
+		}
+		return ""
+	})
 }
