@@ -183,7 +183,7 @@ var rules = []rule{
 	},
 	{
 		name:  "what both sides know is made of the standard library",
-		of:    []string{"pkg/quarry", "pkg/refusal", "pkg/transport", "pkg/volumeid", "pkg/pvuuid", "pkg/osd", "pkg/sharedlun", "pkg/sharedvolume"},
+		of:    []string{"pkg/quarry", "pkg/refusal", "pkg/transport", "pkg/volumeid", "pkg/pvuuid", "pkg/osd", "pkg/sharedlun", "pkg/sharedvolume", "pkg/cephname"},
 		deny:  []string{"~/", "github.com", "google.golang.org", "golang.org", kubernetesPrefix, "sigs.k8s.io"},
 		allow: []string{"~/pkg/quarry", "~/pkg/volumeid", "~/pkg/osd"}, denyDirect: []string{"os", "os/exec", "net", "net/http"},
 	},

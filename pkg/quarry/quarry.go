@@ -24,6 +24,9 @@ const DriverNFS = "nfs." + Group
 // DriverISCSI is the CSI driver of volumes on a shared LUN.
 const DriverISCSI = "iscsi." + Group
 
+// DriverCephFS is the CSI driver of subvolumes of a Ceph filesystem.
+const DriverCephFS = "cephfs." + Group
+
 // Attributes of a volume that record where it is.
 const (
 	// AttributeGroupUUID has the UUID of the volume group that holds the volume.

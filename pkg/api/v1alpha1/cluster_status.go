@@ -5,6 +5,10 @@ import "k8s.io/apimachinery/pkg/api/resource"
 // ClusterStatus is what was observed. The details of the hosts are on the Members of the Cluster.
 type ClusterStatus struct {
 	StorageStatus `json:",inline"`
+
+	// Ceph is what is known of the Ceph cluster; storageType cephfs only.
+	// +optional
+	Ceph *CephStatus `json:"ceph,omitempty"`
 }
 
 // Capacity is the capacity of a storage.

@@ -61,7 +61,7 @@ type Cluster struct {
 // +kubebuilder:validation:XValidation:rule="(has(self.lvm) && has(self.lvm.volumeGroup)) == (has(oldSelf.lvm) && has(oldSelf.lvm.volumeGroup))",message="lvm.volumeGroup cannot be added or removed later: the group with the old name holds the data"
 // +kubebuilder:validation:XValidation:rule="!(has(oldSelf.lvm) && has(oldSelf.lvm.thinPool)) || (has(self.lvm) && has(self.lvm.thinPool))",message="lvm.thinPool cannot be removed: the volumes in it would be lost; delete the Cluster and create another one"
 type ClusterSpec struct {
-	// Backend: lvm (volumes local to a host). cephfs is accepted, and such a Cluster says Ready=False, reason NotYetSupported.
+	// Backend: lvm (volumes local to a host), or cephfs (shared volumes over the disks of all hosts, which Ceph keeps copies of).
 	StorageType StorageType `json:"storageType"`
 
 	// Names of the Kubernetes nodes whose disks are used. A node that is taken off the list leaves: it takes no new volumes, and is
@@ -93,7 +93,7 @@ type ClusterSpec struct {
 	// +optional
 	LVM *LVMSpec `json:"lvm,omitempty"`
 
-	// Reserved for storageType cephfs.
+	// How Ceph is run; storageType cephfs only.
 	// +optional
 	Ceph *CephSpec `json:"ceph,omitempty"`
 
@@ -216,17 +216,6 @@ type LVMSpec struct {
 	// deleted from now on.
 	// +optional
 	DiscardOnDelete bool `json:"discardOnDelete,omitempty"`
-}
-
-// CephSpec is reserved.
-type CephSpec struct {
-	// Image of the Ceph daemons.
-	// +optional
-	Image string `json:"image,omitempty"`
-	// Copies of every object.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	Replicas int32 `json:"replicas,omitempty"`
 }
 
 // StorageClassSpec says what the StorageClass is like.

@@ -23,6 +23,22 @@ const (
 	ConditionThinPoolsHealthy = "ThinPoolsHealthy"
 )
 
+// Condition types of a Cluster of type cephfs, beside those of every storage.
+const (
+	// ConditionOSDsReady: every disk of every host is an OSD whose daemon runs.
+	ConditionOSDsReady = "OSDsReady"
+	// ConditionMonitorsReady: the monitors answer, and all of those that the Cluster wants are in the quorum.
+	ConditionMonitorsReady = "MonitorsReady"
+	// ConditionFilesystemReady: the filesystem exists, and a metadata server serves it.
+	ConditionFilesystemReady = "FilesystemReady"
+	// ConditionCephHealthy: Ceph says HEALTH_OK. Volumes are served with HEALTH_WARN all the same, so Ready depends on HEALTH_ERR only.
+	ConditionCephHealthy = "CephHealthy"
+	// ConditionCephConfigured: Ceph took every option of spec.ceph.config. Volumes are served all the same, so Ready does not depend on it.
+	ConditionCephConfigured = "CephConfigured"
+	// ConditionCopiesSafe: there are as many copies of everything as survive one loss while another host is away. Ready does not depend on it.
+	ConditionCopiesSafe = "CopiesSafe"
+)
+
 // Condition types of an Nfs, beside those of every storage.
 const (
 	// ConditionShareReachable: an agent reached the share within the last minute, and may write to it.
@@ -220,4 +236,37 @@ const (
 	ReasonReadersForgotten = "ReadersForgotten"
 	// ReasonLunWiped: what was on the LUN was given up for the volume group. An event only.
 	ReasonLunWiped = "LunWiped"
+)
+
+// Reasons of conditions of a Cluster of type cephfs.
+const (
+	ReasonOSDsReady       = "OSDsReady"
+	ReasonMonitorsReady   = "MonitorsReady"
+	ReasonFilesystemReady = "FilesystemReady"
+	ReasonCephHealthy     = "CephHealthy"
+	ReasonCephConfigured  = "CephConfigured"
+	ReasonCopiesSafe      = "CopiesSafe"
+	// ReasonCephWarning and ReasonCephError: Ceph says HEALTH_WARN or HEALTH_ERR.
+	ReasonCephWarning = "CephWarning"
+	ReasonCephError   = "CephError"
+	// ReasonCephUnreachable: the monitors do not answer.
+	ReasonCephUnreachable = "CephUnreachable"
+	// ReasonCephForming: the monitors were never seen as a quorum yet.
+	ReasonCephForming = "CephForming"
+	// ReasonCephKeysMissing: the Secret with the keys of the Ceph cluster is gone. None is made anew.
+	ReasonCephKeysMissing = "CephKeysMissing"
+	// ReasonMonitorMissing: fewer monitors than wanted are in the quorum.
+	ReasonMonitorMissing = "MonitorMissing"
+	// ReasonOptionRefused: Ceph refuses an option of spec.ceph.config.
+	ReasonOptionRefused = "OptionRefused"
+	// ReasonFewCopies: one loss, or two, cost data.
+	ReasonFewCopies = "FewCopies"
+	// ReasonOSDWaiting: an OSD of the host is not made, or does not run, and what it waits for is told.
+	ReasonOSDWaiting = "OSDWaiting"
+	// ReasonDraining: the data of the host's OSDs are being moved, or cannot be, before the host is removed.
+	ReasonDraining = "Draining"
+	// ReasonNoFilesystem: the filesystem is not served.
+	ReasonNoFilesystem = "NoFilesystem"
+	// ReasonSubvolumesExist: the filesystem has volumes that no PersistentVolume names.
+	ReasonSubvolumesExist = "SubvolumesExist"
 )

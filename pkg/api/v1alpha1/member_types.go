@@ -55,6 +55,10 @@ type MemberSpec struct {
 	// registered, so that a lost status grants no key twice.
 	// +optional
 	Reservation *MemberReservation `json:"reservation,omitempty"`
+	// Ceph is the record of what the member of a Cluster of type cephfs has: its monitor and its OSDs. It outranks what is seen. The controller writes each
+	// part before it acts on it.
+	// +optional
+	Ceph *MemberCeph `json:"ceph,omitempty"`
 	// Maintenance quiesces this member: it takes no new volumes, and no step is taken on it.
 	// +optional
 	Maintenance bool `json:"maintenance,omitempty"`

@@ -14,6 +14,7 @@ const (
 	DriverLVM             = quarry.DriverLVM
 	DriverNFS             = quarry.DriverNFS
 	DriverISCSI           = quarry.DriverISCSI
+	DriverCephFS          = quarry.DriverCephFS
 	SignerAgent           = quarry.SignerAgent
 	AgentCommonNamePrefix = quarry.AgentCommonNamePrefix
 	ControllerCommonName  = quarry.ControllerCommonName
@@ -89,6 +90,20 @@ const (
 	AnnotationGroupRemoved = Group + "/group-removed"
 )
 
+// Annotations of a Cluster of type cephfs that are its record. Each counts only while it begins with the UID of the Cluster: one that a manifest brought along says nothing.
+const (
+	// AnnotationCephFormed is the UID, from the time on that monitors were seen as a quorum. None is ever made again that knows no other.
+	AnnotationCephFormed = Group + "/ceph-formed"
+	// AnnotationCephServed is the UID, from before the filesystem is made. A pool that is missing later is never made anew.
+	AnnotationCephServed = Group + "/ceph-served"
+	// AnnotationCephMonitors is the UID, a slash, and how many monitors the Cluster ever gave a name to.
+	AnnotationCephMonitors = Group + "/ceph-monitors"
+	// AnnotationCephKeys is the UID, from before the keys are used. A Secret that is missing later is not made anew: the daemons know the old keys.
+	AnnotationCephKeys = Group + "/ceph-keys"
+	// AnnotationCephRemoved is on a Cluster that is being deleted: the UID, from the time on that no volume was left. From then on its data are given up.
+	AnnotationCephRemoved = Group + "/ceph-removed"
+)
+
 // AnnotationMountOptions is on a StorageClass whose mount options come from the spec of its storage; its value are these options, joined by
 // commas. Those of a class without it are a person's.
 const AnnotationMountOptions = Group + "/mount-options"
@@ -121,6 +136,30 @@ const (
 	ActionReleaseVolumes      = "ReleaseVolumes"
 	ActionPreemptKeys         = "PreemptKeys"
 	ActionForgetReaders       = "ForgetReaders"
+	ActionTakeDisks           = "TakeDisks"
+	ActionPrepareCeph         = "PrepareCeph"
+	ActionStartMonitor        = "StartMonitor"
+	ActionRemoveMonitor       = "RemoveMonitor"
+	ActionFormCeph            = "FormCeph"
+	ActionConfigureCeph       = "ConfigureCeph"
+	ActionDeployDaemon        = "DeployDaemon"
+	ActionRemoveDaemon        = "RemoveDaemon"
+	ActionRegisterOSD         = "RegisterOSD"
+	ActionPrepareOSD          = "PrepareOSD"
+	ActionStartOSD            = "StartOSD"
+	ActionStopOSD             = "StopOSD"
+	ActionOutOSD              = "OutOSD"
+	ActionInOSD               = "InOSD"
+	ActionPurgeOSD            = "PurgeOSD"
+	ActionZapOSD              = "ZapOSD"
+	ActionRemoveHost          = "RemoveHost"
+	ActionChangePool          = "ChangePool"
+	ActionSetNoOut            = "SetNoOut"
+	ActionUnsetNoOut          = "UnsetNoOut"
+	ActionReplaceDaemon       = "ReplaceDaemon"
+	ActionRequireRelease      = "RequireRelease"
+	ActionServeFilesystem     = "ServeFilesystem"
+	ActionTearDownCeph        = "TearDownCeph"
 )
 
 // Parameters of a StorageClass or VolumeSnapshotClass of ours. The CSI controller takes these, those of Kubernetes below

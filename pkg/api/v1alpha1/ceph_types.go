@@ -1,0 +1,177 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// CephImage is the image of the Ceph daemons when the spec names none.
+const CephImage = "quay.io/ceph/ceph:v20.2.4"
+
+// FailureDomain is what copies of the same object never share.
+// +kubebuilder:validation:Enum=host;osd
+type FailureDomain string
+
+// Failure domains.
+const (
+	FailureDomainHost FailureDomain = "host"
+	FailureDomainOSD  FailureDomain = "osd"
+)
+
+// CephSpec says how Ceph is run.
+type CephSpec struct {
+	// Image of the Ceph daemons, of version 20 or later; quay.io/ceph/ceph:v20.2.4 when not given. Whoever chooses it chooses programs that run with all
+	// rights on the hosts.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="size(self) == 0 || self.matches('^[a-z0-9][a-zA-Z0-9._:/@-]*$')",message="image must be a reference of an image, such as quay.io/ceph/ceph:v20.2.4"
+	Image string `json:"image,omitempty"`
+	// Copies of everything; as many as there are hosts, and at most 3, when not given. With 1 what is on a disk that fails is lost, with 2 what is
+	// written while one copy is away is on one disk only: the condition CopiesSafe tells. Fewer copies than before are made only once a person approves that.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=5
+	Replicas int32 `json:"replicas,omitempty"`
+	// What copies never share: a host, when not given, or only an OSD, so that a host that is away takes all copies of some objects with it. It cannot be changed.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="failureDomain cannot be changed: the copies are placed by it"
+	FailureDomain FailureDomain `json:"failureDomain,omitempty"`
+	// Monitors; 3 when not given, and 1 while there are fewer than 3 hosts. An odd number: one more monitor makes an even number no safer.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=9
+	// +kubebuilder:validation:XValidation:rule="self % 2 == 1",message="mons must be odd: with an even number no more monitors may fail than with one fewer"
+	Mons int32 `json:"mons,omitempty"`
+	// Metadata servers: one serves, the others stand by. 2 when not given, and never more than there are hosts.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=9
+	MDS int32 `json:"mds,omitempty"`
+	// Resources of the daemons. A daemon that is given none gets 0.1 CPUs and the memory that it needs.
+	// +optional
+	Resources *CephResources `json:"resources,omitempty"`
+	// Config are options of Ceph, as "ceph config set" takes them: the key is whom an option is for and its name, such as osd.bluestore_cache_size or
+	// global.ms_async_op_threads. One that Ceph refuses is told in the condition CephConfigured. An option that is taken off the list has its default again.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^(global|mon|mgr|osd|mds|client)[.][a-z][a-z0-9_]*$'))",message="a key of config is global, mon, mgr, osd, mds or client, a dot, and the name of an option"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !(k.substring(k.indexOf('.') + 1) in ['fsid', 'mon_host', 'mon_initial_members', 'public_addr', 'cluster_addr', 'keyring', 'key', 'keyfile', 'mon_allow_pool_delete', 'mon_allow_pool_size_one', 'auth_cluster_required', 'auth_service_required', 'auth_client_required', 'osd_pool_default_size', 'osd_pool_default_min_size']))",message="the controller sets this option itself, or it must not be set: fsid, mon_host, addresses, keys, auth_*_required, mon_allow_pool_*, osd_pool_default_size"
+	Config map[string]CephOption `json:"config,omitempty"`
+}
+
+// CephOption is the value of an option of Ceph.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=256
+// +kubebuilder:validation:Pattern=`^[^\x00-\x1f]*$`
+type CephOption string
+
+// CephResources are the resources of the daemons, by their kind.
+type CephResources struct {
+	// Monitors.
+	// +optional
+	Mon *corev1.ResourceRequirements `json:"mon,omitempty"`
+	// Managers.
+	// +optional
+	Mgr *corev1.ResourceRequirements `json:"mgr,omitempty"`
+	// Each OSD.
+	// +optional
+	OSD *corev1.ResourceRequirements `json:"osd,omitempty"`
+	// Metadata servers.
+	// +optional
+	MDS *corev1.ResourceRequirements `json:"mds,omitempty"`
+}
+
+// CephStatus is what is known of the Ceph cluster of a Cluster.
+type CephStatus struct {
+	// FSID of the Ceph cluster: the UID of the Cluster.
+	// +optional
+	FSID string `json:"fsid,omitempty"`
+	// Monitors are the addresses of those on record, as "10.0.0.1:3300", ordered.
+	// +optional
+	// +listType=atomic
+	Monitors []string `json:"monitors,omitempty"`
+	// Health is what Ceph says: HEALTH_OK, HEALTH_WARN or HEALTH_ERR. While nobody can ask, it is what was said last.
+	// +optional
+	Health string `json:"health,omitempty"`
+	// AskedAt is when Ceph was asked last and answered.
+	// +optional
+	AskedAt *metav1.Time `json:"askedAt,omitempty"`
+	// Checks are what Ceph says in its own words, the first 16: the name of a health check, and its summary.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Checks []string `json:"checks,omitempty"`
+	// OSDs counts them, as Ceph knows them.
+	// +optional
+	OSDs CephOSDs `json:"osds,omitempty"`
+	// Version that all daemons run; empty while they differ, or it is not known.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// Waits are what the controller waits for before it goes on, the first 10, each in a sentence.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	Waits []string `json:"waits,omitempty"`
+}
+
+// CephOSDs counts OSDs.
+type CephOSDs struct {
+	// Total of them, those whose daemon is up, and those that data are placed on.
+	Total int32 `json:"total"`
+	Up    int32 `json:"up"`
+	In    int32 `json:"in"`
+}
+
+// MemberCeph is the record of a member of a Cluster of type cephfs.
+//
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.osds) || oldSelf.osds.all(o, o.purged || (has(self.osds) && self.osds.exists(n, n.uuid == o.uuid)))",message="an OSD stays on record until it is purged"
+type MemberCeph struct {
+	// Monitor of the member; empty while it has none. It is written before the monitor is deployed, and taken away once it is out of the map and stopped.
+	// +optional
+	Monitor *MemberMonitor `json:"monitor,omitempty"`
+	// OSDs are the disks that are OSDs of the Cluster, or become such. Each is written before Ceph knows of it.
+	// +optional
+	// +listType=map
+	// +listMapKey=uuid
+	// +kubebuilder:validation:MaxItems=256
+	OSDs []MemberOSD `json:"osds,omitempty"`
+	// NoOut is true from before the flag noout is set for the OSDs of the host until it was taken back.
+	// +optional
+	NoOut bool `json:"noOut,omitempty"`
+}
+
+// MemberMonitor is the record of a monitor.
+//
+// +kubebuilder:validation:XValidation:rule="self.name != oldSelf.name || self.address == oldSelf.address",message="a monitor keeps its address: another one is another monitor"
+type MemberMonitor struct {
+	// Name that no other monitor of the Cluster ever had.
+	// +kubebuilder:validation:Pattern=`^[a-z]{1,8}$`
+	Name string `json:"name"`
+	// Address of the node: an IP address.
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=45
+	Address string `json:"address"`
+}
+
+// MemberOSD is the record of an OSD.
+type MemberOSD struct {
+	// UUID of the OSD.
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`
+	UUID string `json:"uuid"`
+	// Path of the disk when it was taken.
+	Path DevicePath `json:"path"`
+	// WWN, serial number and size in bytes of the disk when it was taken. Another disk at the same path is another one.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	WWN string `json:"wwn,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Serial string `json:"serial,omitempty"`
+	// +kubebuilder:validation:Minimum=1
+	Size int64 `json:"size"`
+	// Outed and Purged are written before Ceph is asked to mark the OSD out, and to forget it. Both end when it is registered anew, or brought in.
+	// +optional
+	Outed bool `json:"outed"`
+	// +optional
+	Purged bool `json:"purged"`
+}

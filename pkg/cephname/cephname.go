@@ -1,0 +1,113 @@
+// Package cephname holds the names by which the parts of Quarry find the Ceph cluster of a Cluster: where its workloads run, which Secret has the key of
+// its clients, which filesystem its volumes are in. It is pure.
+package cephname
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"quarry.storage/quarry/pkg/quarry"
+)
+
+// Namespace is where the daemons of all Clusters run, privileged and in the host's network. Their configuration and keys are there too.
+const Namespace = "quarry-ceph"
+
+// Names inside of each Ceph cluster. A Cluster has a Ceph cluster of its own, so no name of the Cluster is among them.
+const (
+	// Filesystem that the volumes are in.
+	Filesystem = "quarry"
+	// PoolMetadata and PoolData are the pools of the filesystem.
+	PoolMetadata = "quarry-metadata"
+	PoolData     = "quarry-data"
+	// PoolManager is the pool that managers make for themselves.
+	PoolManager = ".mgr"
+	// Group is the subvolume group of all volumes.
+	Group = "quarry"
+	// GroupPath is the directory of the group. The key of the clients reaches nothing else.
+	GroupPath = "/volumes/" + Group
+	// ClientUser is the user that mounts volumes, without "client.".
+	ClientUser = "quarry-csi"
+)
+
+// Keys of Secrets and ConfigMaps.
+const (
+	// KeyConfig is the key of the configuration file in the ConfigMap.
+	KeyConfig = "ceph.conf"
+	// KeyMonitor and KeyAdmin are the keys of the keyrings in the Secret with the Ceph cluster's own keys.
+	KeyMonitor = "mon.keyring"
+	KeyAdmin   = "admin.keyring"
+	// KeyUser and KeySecret have the user and its secret in the Secret of the clients.
+	KeyUser   = "userID"
+	KeySecret = "userKey"
+)
+
+// Labels of every object that is made for a Ceph cluster.
+const (
+	// LabelFSID has the FSID, which is the UID of the Cluster.
+	LabelFSID = quarry.Group + "/ceph-fsid"
+	// LabelDaemon has the kind of the daemon: mon, mgr, osd, mds, or tools for the idle pod with Ceph's programs.
+	LabelDaemon = quarry.Group + "/ceph-daemon"
+	// LabelID has what Ceph calls the daemon: a, h1234abcd, 7. The idle pod has the digits of its node.
+	LabelID = quarry.Group + "/ceph-id"
+	// AnnotationNode has the node. Names of nodes can be too long for a label.
+	AnnotationNode = quarry.Group + "/ceph-node"
+)
+
+// Values of LabelDaemon.
+const (
+	DaemonMonitor  = "mon"
+	DaemonManager  = "mgr"
+	DaemonOSD      = "osd"
+	DaemonMetadata = "mds"
+	DaemonTools    = "tools"
+)
+
+// ContainerMonitor is the container of a monitor's pod in which commands are run. ContainerTools is the only one of the idle pod.
+const (
+	ContainerMonitor = "mon"
+	ContainerTools   = "tools"
+)
+
+// PortMonitor is where monitors listen for clients of today, PortMonitorLegacy for those of before.
+const (
+	PortMonitor       = 3300
+	PortMonitorLegacy = 6789
+)
+
+// Config is the name of the ConfigMap with the configuration file of a Cluster.
+func Config(cluster string) string { return "ceph-" + cluster }
+
+// Keys is the name of the Secret with the Ceph cluster's own keys. Nobody but its daemons needs them.
+func Keys(cluster string) string { return "ceph-" + cluster + "-keys" }
+
+// Client is the name of the Secret with the key of the clients.
+func Client(cluster string) string { return "ceph-" + cluster + "-client" }
+
+// Workload is the name of the workload of a daemon.
+func Workload(cluster, daemon, id string) string { return "ceph-" + cluster + "-" + daemon + "-" + id }
+
+// OnNode is what a daemon is called that keeps nothing on its node: a letter, and digits that stand for the node. Ceph takes no name of a metadata server that begins with a
+// digit, and a name of a node may have dots.
+func OnNode(node string) string {
+	sum := sha256.Sum256([]byte(node))
+	return "h" + hex.EncodeToString(sum[:4])
+}
+
+// Letters is the name of the nth monitor that a Cluster ever made, from 0 on: a to z, then aa.
+func Letters(n int) string {
+	out := ""
+	for n++; n > 0; n = (n - 1) / 26 {
+		out = string(rune('a'+(n-1)%26)) + out
+	}
+	return out
+}
+
+// Address is where a monitor listens, in the form that clients are given.
+func Address(ip string) string {
+	if strings.Contains(ip, ":") {
+		ip = "[" + ip + "]"
+	}
+	return ip + ":" + strconv.Itoa(PortMonitor)
+}
