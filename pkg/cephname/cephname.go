@@ -53,6 +53,8 @@ const (
 	LabelID = quarry.Group + "/ceph-id"
 	// AnnotationNode has the node. Names of nodes can be too long for a label.
 	AnnotationNode = quarry.Group + "/ceph-node"
+	// AnnotationOSD has the UUID of an OSD; empty for other daemons.
+	AnnotationOSD = quarry.Group + "/ceph-osd"
 )
 
 // Values of LabelDaemon.

@@ -135,6 +135,12 @@ type MemberCeph struct {
 	// +listMapKey=uuid
 	// +kubebuilder:validation:MaxItems=256
 	OSDs []MemberOSD `json:"osds,omitempty"`
+	// Swept are monitors that the member had, and whose data are still to be removed from the node.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=8
+	Swept []string `json:"swept,omitempty"`
 	// NoOut is true from before the flag noout is set for the OSDs of the host until it was taken back.
 	// +optional
 	NoOut bool `json:"noOut,omitempty"`

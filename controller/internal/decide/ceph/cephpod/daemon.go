@@ -1,0 +1,110 @@
+package cephpod
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"quarry.storage/quarry/pkg/cephname"
+)
+
+const (
+	// dataOf is where daemons have their data.
+	dataOf = "/var/lib/ceph/"
+	// sockets is where daemons have their sockets for commands.
+	sockets = "/run/ceph"
+	// own is where the keyring of a daemon is.
+	own = "/etc/ceph-own"
+	// ownKeyring is that keyring.
+	ownKeyring = own + "/keyring"
+)
+
+// hostData is where monitors keep their data on their nodes.
+const hostData = "/var/lib/quarry-ceph"
+
+// DataPath is where the data of a monitor are on its node.
+func DataPath(fsid, name string) string { return hostData + "/" + fsid + "/mon." + name }
+
+// defaults are the memory that a kind of daemon gets if the spec gives none.
+var defaults = map[string]string{
+	cephname.DaemonMonitor: "512Mi", cephname.DaemonManager: "768Mi", cephname.DaemonOSD: "2Gi", cephname.DaemonMetadata: "1Gi", cephname.DaemonTools: "64Mi",
+}
+
+// resources of a kind of daemon. The memory is fixed: a daemon that takes more is ended rather than others on its host.
+func (p Plan) resources(kind string) corev1.ResourceRequirements {
+	if r, ok := p.Resources[kind]; ok {
+		return r
+	}
+	memory := resource.MustParse(defaults[kind])
+	cpu := resource.MustParse("100m")
+	if kind == cephname.DaemonTools {
+		cpu = resource.MustParse("5m")
+	}
+	r := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory}}
+	// The making of an OSD is counted where the agent runs, not in the idle pod.
+	r.Limits = corev1.ResourceList{corev1.ResourceMemory: memory}
+	return r
+}
+
+// main is the container of a daemon.
+func (p Plan) main(d Daemon) corev1.Container {
+	c := corev1.Container{
+		Name: d.Kind, Image: p.Image, Command: command(d), Resources: p.resources(d.Kind),
+		Env:                      []corev1.EnvVar{{Name: "CEPH_USE_RANDOM_NONCE", Value: "true"}},
+		SecurityContext:          security(d),
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		ImagePullPolicy:          corev1.PullIfNotPresent,
+	}
+	if d.Kind == cephname.DaemonTools {
+		return c
+	}
+	alive := probe(corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{
+		"/usr/bin/ceph", "--admin-daemon", sockets + "/ceph-" + d.Kind + "." + d.ID + ".asok", "version",
+	}}}, 60, 5)
+	if d.Kind == cephname.DaemonMonitor {
+		// A monitor without a quorum listens, and says so only when it is asked.
+		alive = probe(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(cephname.PortMonitor)}}, 10, 6)
+		c.Ports = []corev1.ContainerPort{{Name: "msgr2", ContainerPort: cephname.PortMonitor, HostPort: cephname.PortMonitor, Protocol: corev1.ProtocolTCP}}
+		c.ReadinessProbe = probe(corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{
+			"/bin/sh", "-c", "/usr/bin/ceph --admin-daemon " + sockets + "/ceph-mon." + d.ID + ".asok mon_status | grep -Eq '\"state\": \"(leader|peon)\"'",
+		}}}, 15, 2)
+		c.ReadinessProbe.InitialDelaySeconds = 2
+	}
+	alive.InitialDelaySeconds = 120
+	c.LivenessProbe = alive
+	return c
+}
+
+func probe(h corev1.ProbeHandler, period, failures int32) *corev1.Probe {
+	return &corev1.Probe{ProbeHandler: h, PeriodSeconds: period, TimeoutSeconds: 15, FailureThreshold: failures, SuccessThreshold: 1}
+}
+
+// command of the container of a daemon.
+func command(d Daemon) []string {
+	switch d.Kind {
+	case cephname.DaemonMonitor:
+		return []string{
+			"/usr/bin/ceph-mon", "--foreground", "--id", d.ID, "--public-addrv", vector(d.Address), "--keyring", "/etc/ceph-keys/" + cephname.KeyMonitor,
+			"--mon-data", dataOf + "mon/ceph-" + d.ID,
+		}
+	case cephname.DaemonOSD:
+		return []string{
+			"/usr/bin/ceph-osd", "--foreground", "--id", d.ID, "--osd-data", dataOf + "osd/ceph-" + d.ID, "--keyring", ownKeyring,
+			"--crush-location=root=default host=" + d.Node,
+		}
+	case cephname.DaemonTools:
+		return []string{"/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"}
+	}
+	return []string{"/usr/bin/ceph-" + d.Kind, "--foreground", "--id", d.ID, "--keyring", ownKeyring}
+}
+
+// security of a container: only what opens a disk of the host has all rights.
+func security(d Daemon) *corev1.SecurityContext {
+	if d.Kind == cephname.DaemonOSD {
+		return &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0))}
+	}
+	return &corev1.SecurityContext{
+		RunAsUser: new(int64(0)), AllowPrivilegeEscalation: new(false),
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"DAC_OVERRIDE", "FOWNER", "CHOWN"}},
+	}
+}

@@ -1,0 +1,36 @@
+package cephpod
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"time"
+)
+
+// keyType is that of AES-256 with Kerberos' way of use, the only one that monitors of version 20 take from daemons; keyBytes is how long a secret of it is.
+const (
+	keyType  = 2
+	keyBytes = 32
+)
+
+// Key makes a key as Ceph writes it: the type, when it was made, and the secret with its length, in base64. random has to be that of the system for
+// what is used.
+func Key(random io.Reader, at time.Time) (string, error) {
+	secret := make([]byte, keyBytes)
+	if _, err := io.ReadFull(random, secret); err != nil {
+		return "", fmt.Errorf("make a key: %w", err)
+	}
+	le := binary.LittleEndian
+	out := le.AppendUint16(nil, keyType)
+	out = le.AppendUint32(out, uint32(at.Unix()))
+	out = le.AppendUint32(out, uint32(at.Nanosecond()))
+	out = le.AppendUint16(out, keyBytes)
+	return base64.StdEncoding.EncodeToString(append(out, secret...)), nil
+}
+
+// Keyrings are those of the monitors, which has the administrator's key too, and of the administrator.
+func Keyrings(monitor, admin string) (monitors, administrator string) {
+	administrator = "[client.admin]\n\tkey = " + admin + "\n\tcaps mds = \"allow *\"\n\tcaps mgr = \"allow *\"\n\tcaps mon = \"allow *\"\n\tcaps osd = \"allow *\"\n"
+	return "[mon.]\n\tkey = " + monitor + "\n\tcaps mon = \"allow *\"\n" + administrator, administrator
+}

@@ -1,0 +1,111 @@
+// Package cephpod says what the workloads of a Ceph cluster are like: its configuration file, and the Deployment of each daemon. It is pure: it
+// neither chooses which daemons there are, nor writes anything.
+package cephpod
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+)
+
+// AnnotationTemplate is on each Deployment: the digest of what it was made of. One with another digest is to be replaced.
+const AnnotationTemplate = v1alpha1.Group + "/ceph-template"
+
+// Plan is what the workloads of one Ceph cluster are made of.
+type Plan struct {
+	// Cluster is the name, FSID the UID of the Cluster.
+	Cluster, FSID string
+	// Image of the daemons.
+	Image string
+	// Resources by kind of daemon; a kind that has none gets those of Defaults.
+	Resources map[string]corev1.ResourceRequirements
+}
+
+// Of returns what the workloads of a Cluster are made of.
+func Of(c *v1alpha1.Cluster) Plan {
+	p := Plan{Cluster: c.Name, FSID: string(c.UID), Image: v1alpha1.CephImage, Resources: map[string]corev1.ResourceRequirements{}}
+	s := c.Spec.Ceph
+	if s == nil {
+		return p
+	}
+	if s.Image != "" {
+		p.Image = s.Image
+	}
+	if r := s.Resources; r != nil {
+		for kind, given := range map[string]*corev1.ResourceRequirements{
+			cephname.DaemonMonitor: r.Mon, cephname.DaemonManager: r.Mgr, cephname.DaemonOSD: r.OSD, cephname.DaemonMetadata: r.MDS,
+		} {
+			if given != nil {
+				p.Resources[kind] = *given
+			}
+		}
+	}
+	return p
+}
+
+// Daemon is one of a Ceph cluster.
+type Daemon struct {
+	// Kind is one of the constants cephname.DaemonXxx; ID is what Ceph calls it.
+	Kind, ID string
+	// Node that it is bound to.
+	Node string
+	// Address is that of the node; only a monitor's is used.
+	Address string
+	// First: the monitor makes the Ceph cluster if it has nothing on its disk. It is true for one only, until monitors were seen as a quorum.
+	First bool
+	// UUID and Device are those of an OSD.
+	UUID, Device string
+}
+
+// Monitor is where one listens.
+type Monitor struct{ Name, Address string }
+
+// Hosts is the value of mon_host: where all monitors listen, by the newer protocol.
+func Hosts(monitors []Monitor) string {
+	var out []string
+	for _, m := range monitors {
+		out = append(out, vector(m.Address))
+	}
+	slices.Sort(out)
+	return strings.Join(out, ",")
+}
+
+func vector(ip string) string { return "[v2:" + cephname.Address(ip) + "]" }
+
+// Config is the configuration file. Options of the spec are not in it: Ceph is told, and may refuse them.
+func Config(fsid string, monitors []Monitor, copies, least int) string {
+	lines := []string{
+		"[global]",
+		"fsid = " + fsid,
+		"mon_host = " + Hosts(monitors),
+		"osd_pool_default_size = " + strconv.Itoa(copies),
+		"osd_pool_default_min_size = " + strconv.Itoa(least),
+		"mon_warn_on_pool_no_redundancy = false",
+		"auth_allow_insecure_global_id_reclaim = false",
+		"mon_cluster_log_to_file = false",
+		"log_to_file = false",
+		"log_to_stderr = true",
+		"err_to_stderr = true",
+		"crash_dir = /run/ceph",
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// digest covers everything that a pod is made of.
+func digest(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		// Types of Kubernetes always marshal; should one not, no Deployment must look like the wanted one.
+		raw = []byte(err.Error())
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,154 @@
+package view
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+	"quarry.storage/quarry/pkg/osd"
+)
+
+// managers is how many managers there are where there are as many hosts: one serves, one stands by.
+const managers = 2
+
+// options has Ceph told the options of the spec, once for each change of them.
+func (v *View) options(p *plan) {
+	want := v.wantedOptions()
+	if maps.Equal(want, v.seen.Workloads.Options) {
+		return
+	}
+	raw, err := json.Marshal(want)
+	if err != nil {
+		p.wait("The options cannot be written: %v.", err)
+		return
+	}
+	s := v.whole(v1alpha1.ActionConfigureCeph, "", "The options of the spec changed.")
+	s.Text = string(raw)
+	p.step(s)
+}
+
+func (v *View) wantedOptions() map[string]string {
+	out := map[string]string{}
+	if c := v.seen.Cluster.Spec.Ceph; c != nil {
+		for k, value := range c.Config {
+			out[k] = string(value)
+		}
+	}
+	return out
+}
+
+// daemons sees to those that keep nothing on their nodes: managers, metadata servers, and the idle pods with Ceph's programs.
+func (v *View) daemons(p *plan, hosts []ceph.Host, f ceph.Facts) {
+	v.spread(p, hosts, cephname.DaemonManager, managers)
+	servers := 2
+	if c := v.seen.Cluster.Spec.Ceph; c != nil && c.MDS > 0 {
+		servers = int(c.MDS)
+	}
+	if f.Map != nil && slices.ContainsFunc(f.Map.OSDs, func(o ceph.OSD) bool { return o.Up }) {
+		v.spread(p, hosts, cephname.DaemonMetadata, servers)
+	}
+	v.tools(p, hosts)
+}
+
+// spread has a kind of daemons run on so many hosts. One on a host that goes is removed once another one can take its part: those that stand by have started by then.
+func (v *View) spread(p *plan, hosts []ceph.Host, kind string, count int) {
+	have := v.of(kind)
+	var stay, gone []Workload
+	for _, w := range have {
+		i := slices.IndexFunc(hosts, func(h ceph.Host) bool { return h.Name == w.Node && !h.Leaving })
+		if i < 0 {
+			gone = append(gone, w)
+		} else {
+			stay = append(stay, w)
+		}
+	}
+	slices.SortFunc(stay, func(a, b Workload) int { return strings.Compare(a.Node, b.Node) })
+	for _, h := range hosts {
+		if len(stay) >= count {
+			break
+		}
+		if h.Serving && !h.Leaving && !h.Maintenance && !slices.ContainsFunc(have, func(w Workload) bool { return w.Node == h.Name }) {
+			d := cephpod.Daemon{Kind: kind, ID: cephname.OnNode(h.Name), Node: h.Name}
+			v.deploy(p, d, v1alpha1.ActionDeployDaemon, "The Cluster wants it.")
+			stay = append(stay, Workload{Kind: kind, ID: d.ID, Node: h.Name})
+		}
+	}
+	ready := slices.ContainsFunc(stay, func(w Workload) bool { return w.Ready })
+	for _, w := range gone {
+		if !ready && len(stay) > 0 {
+			p.wait("%s.%s on %s stays until another one runs.", kind, w.ID, w.Node)
+			continue
+		}
+		v.deploy(p, cephpod.Daemon{Kind: kind, ID: w.ID, Node: w.Node}, v1alpha1.ActionRemoveDaemon, "Its host leaves.")
+	}
+	for i := count; i < len(stay); i++ {
+		v.deploy(p, cephpod.Daemon{Kind: kind, ID: stay[i].ID, Node: stay[i].Node}, v1alpha1.ActionRemoveDaemon, "The Cluster wants fewer of them.")
+	}
+}
+
+func (v *View) of(kind string) []Workload {
+	return slices.DeleteFunc(slices.Clone(v.seen.Workloads.Daemons), func(w Workload) bool { return w.Kind != kind })
+}
+
+func (v *View) deploy(p *plan, d cephpod.Daemon, action, why string) {
+	s := v.whole(action, "", why)
+	s.Daemon = d
+	p.step(s)
+}
+
+// tools has the idle pod run where a disk is to become an OSD, and nowhere else.
+func (v *View) tools(p *plan, hosts []ceph.Host) {
+	have := v.of(cephname.DaemonTools)
+	for _, h := range hosts {
+		needed := false
+		for _, d := range v.disks() {
+			needed = needed || d.Host == h.Name && h.Serving && !h.Leaving && d.Deployed == ceph.No && (d.Kind == osd.Empty || d.Kind == osd.Unfinished)
+		}
+		d := cephpod.Daemon{Kind: cephname.DaemonTools, ID: cephname.OnNode(h.Name), Node: h.Name}
+		there := slices.ContainsFunc(have, func(w Workload) bool { return w.Node == h.Name })
+		switch {
+		case needed && !there:
+			v.deploy(p, d, v1alpha1.ActionDeployDaemon, "A disk of the host is to become an OSD.")
+		case !needed && there:
+			v.deploy(p, d, v1alpha1.ActionRemoveDaemon, "No disk of the host is to become an OSD.")
+		}
+	}
+}
+
+// serve makes the filesystem over its pools, the group of the volumes, and the key of the clients.
+func (v *View) serve(p *plan, f ceph.Facts) {
+	if f.Map == nil {
+		return
+	}
+	for _, name := range []string{cephname.PoolMetadata, cephname.PoolData} {
+		if !slices.ContainsFunc(f.Map.Pools, func(pool ceph.Pool) bool { return pool.Name == name }) {
+			return
+		}
+	}
+	t := v.seen.Ceph
+	if len(v.of(cephname.DaemonMetadata)) == 0 {
+		p.wait("The filesystem waits for a metadata server.")
+		return
+	}
+	if t.Filesystem == ceph.Unknown && t.Group == ceph.Unknown {
+		p.wait("Whether the filesystem is there cannot be read.")
+		return
+	}
+	_, listening := v.monitors()
+	var at []string
+	for _, m := range listening {
+		at = append(at, cephname.Address(m.Address))
+	}
+	monitors := strings.Join(at, ",")
+	if t.Filesystem == ceph.Yes && t.Group == ceph.Yes && v.seen.Workloads.Client == monitors {
+		return
+	}
+	s := v.whole(v1alpha1.ActionServeFilesystem, "", "The pools are there.")
+	s.Text = monitors
+	p.step(s)
+}

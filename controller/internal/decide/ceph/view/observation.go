@@ -1,0 +1,90 @@
+// Package view decides about Clusters of type cephfs: from what the API server, the agents, the workloads and Ceph say it makes the steps that are
+// possible now, and what there is to tell. It is pure. Package ceph has the rules about monitors, OSDs, pools, flags and versions; this one says which
+// facts they get, and what becomes of their steps.
+package view
+
+import (
+	"time"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/osd"
+)
+
+// Observation is all that the decisions are made on. It is not changed once a View is made of it.
+type Observation struct {
+	Cluster *v1alpha1.Cluster
+	World   backend.World
+	Now     time.Time
+	// Nodes are what the agents say, by node.
+	Nodes map[string]decide.Node
+	// Addresses of the nodes that Kubernetes knows one of.
+	Addresses map[string]string
+	// Verdicts say what a disk on record is, by the UUID of its OSD. One that nobody could look at is missing.
+	Verdicts map[string]osd.Verdict
+	// Workloads are what is deployed; nil when that could not be read.
+	Workloads *Workloads
+	// Ceph is what Ceph said last; nil before it said anything.
+	Ceph *Told
+	// Current is true while what Ceph said is young, and from after the last change. Asking says why it is not, or that it is being asked.
+	Current bool
+	Asking  string
+}
+
+// Workloads are what is deployed for one Ceph cluster.
+type Workloads struct {
+	// Daemons that have a Deployment.
+	Daemons []Workload
+	// Tools has the container with Ceph's programs, by node, where it runs.
+	Tools map[string]string
+	// Sweeps are the monitors whose data are being removed, and whether that is over.
+	Sweeps map[string]bool
+	// OSDPods has the UUIDs of OSDs of which a pod exists.
+	OSDPods map[string]bool
+	// Pods counts the pods that exist, by kind of daemon: those of a Deployment that is gone can still run.
+	Pods map[string]int
+	// Keys is true when the Secret with the keys exists. Client is what the Secret of the clients was made for: the monitors in it; empty when there is none.
+	Keys   bool
+	Client string
+	// Config is the configuration file, Options the options that Ceph was told, Refused those that it refuses, with what it said.
+	Config  string
+	Options map[string]string
+	Refused map[string]string
+	// Left is true while a Secret or ConfigMap is there.
+	Left bool
+}
+
+// Workload is a Deployment of a daemon.
+type Workload struct {
+	Kind, ID, Node string
+	// UUID of an OSD.
+	UUID string
+	// Template is the digest of what it was made of, Image the one of its daemon.
+	Template, Image string
+	// Ready: its pod is.
+	Ready bool
+}
+
+// Told is what Ceph said, at one time.
+type Told struct {
+	At time.Time
+	ceph.Facts
+	// Problem says which part could not be read, and why; empty when all is known.
+	Problem string
+	// Health is HEALTH_OK, HEALTH_WARN or HEALTH_ERR; empty when it could not be read. Checks are what Ceph says about it.
+	Health string
+	Checks []string
+	// TotalBytes and AvailableBytes of the data pool are what its users see; 0 when they are not known.
+	TotalBytes, AvailableBytes int64
+	// Filesystem says whether ours exists, Group whether its subvolume group does.
+	Filesystem, Group ceph.Answer
+	// Subvolumes are the volumes in the group; nil when nobody could list them, or nobody had to.
+	Subvolumes *[]string
+	// ImageVersion is the version of the programs in ImageOf, the image of the spec; zero when it is not known.
+	ImageVersion ceph.Version
+	ImageOf      string
+	// Rest says, by host, whether all of its OSDs may be stopped at once.
+	Rest map[string]ceph.Answer
+}

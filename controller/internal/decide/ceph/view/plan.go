@@ -1,0 +1,300 @@
+package view
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+	"quarry.storage/quarry/pkg/osd"
+)
+
+// plan is what is to be done for the whole.
+type plan struct {
+	steps []Step
+	waits []string
+	// silent: nobody can say what is left to do.
+	silent bool
+}
+
+func (p *plan) step(s Step) { p.steps = append(p.steps, s) }
+
+func (p *plan) wait(format string, args ...any) {
+	p.waits = append(p.waits, fmt.Sprintf(format, args...))
+}
+
+// whole is a step of the whole, on a host or on none.
+func (v *View) whole(action, host, why string) Step {
+	return Step{Does: action, Cluster: v.seen.Cluster.Name, UID: string(v.seen.Cluster.UID), Through: host, Why: why}
+}
+
+// decide makes the plan: each step as soon as it is possible, whatever was done before.
+func (v *View) decide() plan {
+	var p plan
+	if v.seen.Workloads == nil {
+		p.silent = true
+		p.wait("What is deployed cannot be read.")
+		return p
+	}
+	if v.deleting() {
+		v.tearDown(&p)
+		return p
+	}
+	if !v.prepared(&p) {
+		return p
+	}
+	v.facts(&p)
+	v.sweep(&p)
+	return p
+}
+
+// prepared sees to the keys and the configuration, which come before all else. It reports whether they are there.
+func (v *View) prepared(p *plan) bool {
+	w, noted := v.seen.Workloads, Noted(v.seen.Cluster, v1alpha1.AnnotationCephKeys)
+	if noted && !w.Keys {
+		p.wait("The Secret %s in namespace %s is gone. The daemons know the keys that were in it, so none are made anew: restore it.", cephname.Keys(v.seen.Cluster.Name), cephname.Namespace)
+		return false
+	}
+	if want := v.config(); !noted || w.Config != want {
+		s := v.whole(v1alpha1.ActionPrepareCeph, "", "The daemons need their keys, and where the monitors are.")
+		s.Text = want
+		p.step(s)
+	}
+	return noted
+}
+
+// config is the configuration file as it is wanted.
+func (v *View) config() string {
+	_, listening := v.monitors()
+	copies := v.replicas()
+	return cephpod.Config(string(v.seen.Cluster.UID), listening, copies, ceph.MinSize(copies))
+}
+
+// replicas is how many copies are wanted.
+func (v *View) replicas() int {
+	spec, hosts := 0, 0
+	if c := v.seen.Cluster.Spec.Ceph; c != nil {
+		spec = int(c.Replicas)
+	}
+	for _, h := range v.hosts() {
+		if !h.Leaving {
+			hosts++
+		}
+	}
+	n, err := ceph.Replicas(spec, hosts)
+	if err != nil {
+		return 1
+	}
+	// A host that goes takes no copy with it: only the spec makes fewer.
+	if t := v.seen.Ceph; spec == 0 && t != nil && t.Map != nil {
+		for _, pool := range t.Map.Pools {
+			if pool.Name == cephname.PoolData {
+				n = max(n, pool.Size)
+			}
+		}
+	}
+	return n
+}
+
+func (v *View) each() bool {
+	c := v.seen.Cluster.Spec.Ceph
+	return c != nil && c.FailureDomain == v1alpha1.FailureDomainOSD
+}
+
+// facts has the rules about Ceph decide.
+func (v *View) facts(p *plan) {
+	hosts, current := v.hosts(), ceph.Facts{}
+	if v.seen.Ceph != nil && v.seen.Current {
+		current = v.seen.Ceph.Facts
+	}
+	formed := Noted(v.seen.Cluster, v1alpha1.AnnotationCephFormed)
+	if current.Quorum != nil && !formed {
+		p.step(v.whole(v1alpha1.ActionFormCeph, "", "The monitors were seen as a quorum: from now on none is made that knows no other."))
+		return
+	}
+	if !v.seen.Current && v.seen.Asking != "" {
+		p.wait("%s", v.seen.Asking)
+	}
+	plans := []ceph.Plan{v.planMonitors(hosts, formed, current)}
+	if formed && current.Quorum != nil {
+		v.options(p)
+		plans = append(plans, v.planOSDs(hosts, current), v.planPools(current), v.planFlags(hosts, current), v.planUpgrade(hosts, current))
+		v.daemons(p, hosts, current)
+	}
+	all := ceph.Together(plans...)
+	p.waits = append(p.waits, all.Waits...)
+	for _, s := range all.Steps {
+		v.translate(p, s)
+	}
+	if formed && current.Quorum != nil {
+		v.serve(p, current)
+	}
+}
+
+func (v *View) planMonitors(hosts []ceph.Host, formed bool, f ceph.Facts) ceph.Plan {
+	records, _ := v.monitors()
+	names := []string{}
+	for _, d := range v.seen.Workloads.Daemons {
+		if d.Kind == cephname.DaemonMonitor {
+			names = append(names, d.ID)
+		}
+	}
+	w := ceph.Monitors{Records: records, Next: cephname.Letters(MonitorsMade(v.seen.Cluster)), Formed: formed, Deployed: &names, Hosts: hosts}
+	if c := v.seen.Cluster.Spec.Ceph; c != nil {
+		w.Count = int(c.Mons)
+	}
+	return ceph.PlanMonitors(w, f)
+}
+
+func (v *View) planOSDs(hosts []ceph.Host, f ceph.Facts) ceph.Plan {
+	return ceph.PlanOSDs(ceph.OSDs{Disks: v.disks(), Hosts: hosts, Each: v.each(), Tools: slices.Sorted(maps.Keys(v.seen.Workloads.Tools))}, f)
+}
+
+func (v *View) planPools(f ceph.Facts) ceph.Plan {
+	w := ceph.Pools{Replicas: v.replicas(), Each: v.each(), Served: Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed)}
+	if f.Map != nil && slices.ContainsFunc(f.Map.Pools, func(p ceph.Pool) bool { return p.Name == cephname.PoolManager }) {
+		w.Names = append(w.Names, cephname.PoolManager)
+	}
+	w.Names = append(w.Names, cephname.PoolMetadata, cephname.PoolData)
+	return ceph.PlanPools(w, f)
+}
+
+func (v *View) planFlags(hosts []ceph.Host, f ceph.Facts) ceph.Plan {
+	var set []string
+	for _, n := range v.nodes() {
+		if record(v.member(n)).NoOut {
+			set = append(set, n)
+		}
+	}
+	return ceph.PlanFlags(ceph.Flags{Hosts: hosts, Set: set}, f)
+}
+
+// planUpgrade compares what daemons were made of with what they are to be made of: the image, and all else that is in their pods.
+func (v *View) planUpgrade(hosts []ceph.Host, f ceph.Facts) ceph.Plan {
+	if f.Daemons == nil || f.Map == nil || !Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed) {
+		return ceph.Plan{}
+	}
+	pods, daemons := v.pods(), []ceph.Daemon{}
+	w := ceph.Upgrade{Image: pods.Image, Hosts: hosts, Health: v.seen.Ceph.Health}
+	drifted := false
+	for _, d := range *f.Daemons {
+		i := slices.IndexFunc(v.seen.Workloads.Daemons, func(x Workload) bool { return x.Kind == d.Kind && x.ID == d.Name })
+		if i < 0 {
+			continue
+		}
+		have := v.seen.Workloads.Daemons[i]
+		d.Host, d.Image = have.Node, have.Image
+		want, ok := v.wanted(have)
+		if ok && have.Image == pods.Image && have.Template != cephpod.Template(pods.Deployment(want)) {
+			d.Image += " with other settings"
+		}
+		if d.Image == pods.Image {
+			w.Version = d.Version
+		}
+		drifted = drifted || d.Image != pods.Image
+		daemons = append(daemons, d)
+	}
+	if !drifted && f.Map.RequireRelease >= w.Version.Major {
+		return ceph.Plan{}
+	}
+	if v.seen.Ceph.ImageVersion != (ceph.Version{}) && v.seen.Ceph.ImageOf == pods.Image {
+		w.Version = v.seen.Ceph.ImageVersion
+	}
+	f.Daemons = &daemons
+	return ceph.PlanUpgrade(w, f)
+}
+
+// wanted is the daemon that a Deployment stands for.
+func (v *View) wanted(have Workload) (cephpod.Daemon, bool) {
+	d := cephpod.Daemon{Kind: have.Kind, ID: have.ID, Node: have.Node}
+	r := record(v.member(have.Node))
+	switch have.Kind {
+	case cephname.DaemonMonitor:
+		if r.Monitor == nil || r.Monitor.Name != have.ID {
+			return d, false
+		}
+		d.Address = r.Monitor.Address
+	case cephname.DaemonOSD:
+		i := slices.IndexFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool { return o.UUID == have.UUID })
+		if i < 0 {
+			return d, false
+		}
+		d.UUID, d.Device = have.UUID, string(r.OSDs[i].Path)
+	}
+	return d, true
+}
+
+// translate makes a step of the whole of one that the rules about Ceph want.
+func (v *View) translate(p *plan, s ceph.Step) {
+	host := ""
+	switch s.Do {
+	case ceph.PrepareOSD, ceph.ZapOSD:
+		host = s.Host
+	}
+	out := v.whole(actions[s.Do], host, s.Why)
+	out.Ceph, out.Loses = s, s.Loses
+	if m := v.member(s.Host); m != nil {
+		out.Member = m.Name
+	}
+	switch s.Do {
+	case ceph.StartMonitor:
+		out.Daemon = cephpod.Daemon{Kind: cephname.DaemonMonitor, ID: s.Name, Node: s.Host, Address: v.seen.Addresses[s.Host], First: s.First}
+		if r := record(v.member(s.Host)).Monitor; r != nil {
+			out.Daemon.Address = r.Address
+		}
+	case ceph.StartOSD, ceph.StopOSD, ceph.PrepareOSD, ceph.ZapOSD:
+		r := record(v.member(s.Host))
+		i := slices.IndexFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool { return o.UUID == s.UUID })
+		if i < 0 {
+			return
+		}
+		d, there := Device(v.seen.Nodes[s.Host], r.OSDs[i])
+		if !there && (s.Do == ceph.PrepareOSD || s.Do == ceph.ZapOSD) {
+			p.wait("Disk %s on %s is not there.", s.Path, s.Host)
+			return
+		}
+		out.Devices, out.Tools = []decide.Device{d}, v.seen.Workloads.Tools[s.Host]
+		if !there {
+			out.Devices = nil
+		}
+		out.Daemon = cephpod.Daemon{Kind: cephname.DaemonOSD, ID: fmt.Sprint(s.ID), Node: s.Host, UUID: s.UUID, Device: string(r.OSDs[i].Path)}
+	case ceph.ReplaceDaemon:
+		i := slices.IndexFunc(v.seen.Workloads.Daemons, func(x Workload) bool { return x.Kind+"."+x.ID == s.Name })
+		d, ok := v.wanted(v.seen.Workloads.Daemons[i])
+		if !ok {
+			return
+		}
+		out.Daemon = d
+	}
+	p.step(out)
+}
+
+// sweep removes what is left of monitors, and the record of disks that are clean again.
+func (v *View) sweep(p *plan) {
+	for _, n := range v.nodes() {
+		m := v.member(n)
+		for _, name := range record(m).Swept {
+			if backend.Lost(m) {
+				continue
+			}
+			s := v.whole(v1alpha1.ActionRemoveDaemon, "", "The data of a monitor that is gone are removed.")
+			s.Member, s.Daemon = m.Name, cephpod.Daemon{Kind: "sweep", ID: name, Node: n}
+			p.step(s)
+		}
+		for _, o := range record(m).OSDs {
+			known, _ := v.known(o.UUID)
+			clean := v.seen.Verdicts[o.UUID].Kind == osd.Empty
+			lost := backend.Lost(m)
+			if (!m.DeletionTimestamp.IsZero() || o.Purged) && known == ceph.No && v.deployedOSD(o.UUID) == ceph.No && (clean || lost) {
+				s := v.whole(v1alpha1.ActionZapOSD, "", "The disk is clean, and no OSD of Ceph any more.")
+				s.Member, s.Ceph = m.Name, ceph.Step{Do: ceph.ZapOSD, Host: n, Path: string(o.Path), UUID: o.UUID, ID: -1}
+				p.step(s)
+			}
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+	"quarry.storage/quarry/pkg/osd"
+)
+
+// Noted reports whether an annotation of a Cluster is its own record: one that a manifest brought along has another UID.
+func Noted(c *v1alpha1.Cluster, annotation string) bool {
+	return c.Annotations[annotation] == string(c.UID)
+}
+
+// MonitorsMade is how many monitors a Cluster ever gave a name to.
+func MonitorsMade(c *v1alpha1.Cluster) int {
+	uid, count, ok := strings.Cut(c.Annotations[v1alpha1.AnnotationCephMonitors], "/")
+	n, err := strconv.Atoi(count)
+	if !ok || err != nil || uid != string(c.UID) || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// member returns the Member of a node; nil when there is none.
+func (v *View) member(node string) *v1alpha1.Member { return v.members[node] }
+
+// record returns what is on record of a Member.
+func record(m *v1alpha1.Member) v1alpha1.MemberCeph {
+	if m == nil || m.Spec.Ceph == nil {
+		return v1alpha1.MemberCeph{}
+	}
+	return *m.Spec.Ceph
+}
+
+// empty reports whether nothing is on record.
+func empty(r v1alpha1.MemberCeph) bool {
+	return r.Monitor == nil && len(r.OSDs) == 0 && len(r.Swept) == 0 && !r.NoOut
+}
+
+// nodes are those of the Members, ordered.
+func (v *View) nodes() []string {
+	out := make([]string, 0, len(v.members))
+	for name := range v.members {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// host says what the rules about Ceph have to know of a host.
+func (v *View) host(node string) ceph.Host {
+	m, kube := v.member(node), v.seen.World.Nodes[node]
+	h := ceph.Host{Name: node, Leaving: !m.DeletionTimestamp.IsZero()}
+	h.Maintenance = v.maintained(node)
+	reason, _ := backend.Unwanted(v.seen.Cluster.Common(), kube)
+	h.Serving = v.seen.Nodes[node].Up() && kube.Exists && v.seen.Addresses[node] != "" && (reason == "" || h.Leaving)
+	return h
+}
+
+func (v *View) maintained(node string) bool {
+	return slices.Contains(v.seen.Cluster.Spec.Maintenance, v1alpha1.HostName(node)) || v.member(node).Spec.Maintenance || v.seen.World.Nodes[node].Maintenance
+}
+
+// hosts are all hosts with a Member.
+func (v *View) hosts() []ceph.Host {
+	var out []ceph.Host
+	for _, n := range v.nodes() {
+		out = append(out, v.host(n))
+	}
+	return out
+}
+
+// monitors on record, ordered by name.
+func (v *View) monitors() (records []ceph.MonitorRecord, listening []cephpod.Monitor) {
+	for _, n := range v.nodes() {
+		if m := record(v.member(n)).Monitor; m != nil {
+			records = append(records, ceph.MonitorRecord{Name: m.Name, Host: n})
+			listening = append(listening, cephpod.Monitor{Name: m.Name, Address: m.Address})
+		}
+	}
+	slices.SortFunc(records, func(a, b ceph.MonitorRecord) int { return cmp.Or(len(a.Name)-len(b.Name), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(listening, func(a, b cephpod.Monitor) int { return cmp.Or(len(a.Name)-len(b.Name), cmp.Compare(a.Name, b.Name)) })
+	return records, listening
+}
+
+// disks are those on record.
+func (v *View) disks() []ceph.Disk {
+	var out []ceph.Disk
+	for _, n := range v.nodes() {
+		for _, o := range record(v.member(n)).OSDs {
+			d := ceph.Disk{Host: n, Path: string(o.Path), UUID: o.UUID, Recorded: true, Outed: o.Outed, Purged: o.Purged, Deployed: v.deployedOSD(o.UUID)}
+			d.Message = "its agent has not said what is on it."
+			if verdict, ok := v.seen.Verdicts[o.UUID]; ok {
+				d.Kind, d.Message = verdict.Kind, verdict.Message
+			}
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// deployedOSD says whether the daemon of an OSD has a Deployment, or a pod that may be its own still runs.
+func (v *View) deployedOSD(uuid string) ceph.Answer {
+	w := v.seen.Workloads
+	if w == nil {
+		return ceph.Unknown
+	}
+	if slices.ContainsFunc(w.Daemons, func(d Workload) bool { return d.Kind == cephname.DaemonOSD && d.UUID == uuid }) || w.OSDPods[uuid] {
+		return ceph.Yes
+	}
+	return ceph.No
+}
+
+// Device returns the device of a node that an OSD on record is on: by WWN and serial number where the disk has them, else by its path.
+func Device(n decide.Node, o v1alpha1.MemberOSD) (decide.Device, bool) {
+	for _, d := range n.Devices {
+		if o.WWN != "" || o.Serial != "" {
+			if d.WWN == o.WWN && d.Serial == o.Serial && d.SizeBytes >= o.Size && d.Type == "disk" {
+				return d, true
+			}
+			continue
+		}
+		if d.Is(string(o.Path)) {
+			return d, true
+		}
+	}
+	return decide.Device{}, false
+}
+
+// RecordOf is the record of a device that becomes an OSD of a Cluster.
+func RecordOf(clusterUID string, d decide.Device) (v1alpha1.MemberOSD, error) {
+	uuid, err := osd.UUID(clusterUID, osd.Disk{WWN: d.WWN, Serial: d.Serial, SizeBytes: d.SizeBytes}, d.Path)
+	return v1alpha1.MemberOSD{UUID: uuid, Path: v1alpha1.DevicePath(d.Path), WWN: d.WWN, Serial: d.Serial, Size: d.SizeBytes}, err
+}

@@ -1,0 +1,99 @@
+package view
+
+import (
+	"fmt"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/disk"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Step is one change of a Cluster of type cephfs.
+type Step struct {
+	// Does is one of the constants v1alpha1.ActionXxx.
+	Does string
+	// Cluster is the name, UID the UID of the Cluster.
+	Cluster, UID string
+	// On is the host whose Member decides about the step; empty for one of the whole. Through is the host that a step of the whole runs on.
+	On, Through string
+	// Member is the name of the Member whose record the step is about.
+	Member string
+	// Ceph is the step of a Ceph cluster; only that of its actions.
+	Ceph ceph.Step
+	// Daemon that is deployed or removed.
+	Daemon cephpod.Daemon
+	// Devices are taken, wiped, prepared or given back.
+	Devices []decide.Device
+	// Tools is the container with Ceph's programs.
+	Tools string
+	// Text is what is written: the configuration file, or options.
+	Text string
+	// Loses says what is lost by it; empty when that is nothing that a person has to approve.
+	Loses string
+	// Why it is taken, one sentence.
+	Why string
+}
+
+var _ backend.Step = Step{}
+
+// Host returns the host of a step of a host.
+func (s Step) Host() string { return s.On }
+
+// Via returns the host that a step of the whole runs on.
+func (s Step) Via() string { return s.Through }
+
+// Action returns what the step does.
+func (s Step) Action() string { return s.Does }
+
+// Destroys reports whether the step loses what somebody wrote, so that a person approves it.
+func (s Step) Destroys() bool { return s.Does == v1alpha1.ActionWipeDevice || s.Loses != "" }
+
+// Vouches returns false: nobody vouches for anything.
+func (s Step) Vouches() bool { return false }
+
+// Later returns false: only what is possible now is a step.
+func (s Step) Later() bool { return false }
+
+// Restores reports whether the step only keeps up what was approved before.
+func (s Step) Restores() bool {
+	switch s.Does {
+	case v1alpha1.ActionFormCeph, v1alpha1.ActionSetNoOut, v1alpha1.ActionUnsetNoOut:
+		return true
+	}
+	return false
+}
+
+// Digest identifies the step by what it does to what.
+func (s Step) Digest() string {
+	c := s.Ceph
+	out := []string{s.Does, s.UID, s.On, s.Through, s.Member, c.String(), string(c.Do), c.Path, fmt.Sprint(c.First, c.Fresh), s.Daemon.Kind, s.Daemon.ID, s.Daemon.Node, s.Daemon.UUID, s.Text}
+	for _, d := range s.Devices {
+		out = append(out, d.Path, d.Serial, d.WWN, fmt.Sprint(d.SizeBytes))
+		if s.Does == v1alpha1.ActionWipeDevice {
+			out = append(out, d.Digest)
+		}
+	}
+	return backend.Digest(out)
+}
+
+// API returns the step as it is shown.
+func (s Step) API() v1alpha1.PlanStep {
+	out := v1alpha1.PlanStep{Host: s.On, Action: s.Does, Digest: s.Digest(), Reason: s.Why, Consent: s.Loses}
+	for _, d := range s.Devices {
+		out.Devices = append(out.Devices, disk.Describe(d))
+	}
+	return out
+}
+
+// actions are the actions of steps of Ceph clusters.
+var actions = map[ceph.Action]string{
+	ceph.StartMonitor: v1alpha1.ActionStartMonitor, ceph.RemoveMonitor: v1alpha1.ActionRemoveMonitor, ceph.RegisterOSD: v1alpha1.ActionRegisterOSD,
+	ceph.PrepareOSD: v1alpha1.ActionPrepareOSD, ceph.StartOSD: v1alpha1.ActionStartOSD, ceph.StopOSD: v1alpha1.ActionStopOSD, ceph.OutOSD: v1alpha1.ActionOutOSD,
+	ceph.InOSD: v1alpha1.ActionInOSD, ceph.PurgeOSD: v1alpha1.ActionPurgeOSD, ceph.ZapOSD: v1alpha1.ActionZapOSD, ceph.RemoveHost: v1alpha1.ActionRemoveHost,
+	ceph.CreatePool: v1alpha1.ActionChangePool, ceph.SetSize: v1alpha1.ActionChangePool, ceph.SetMinSize: v1alpha1.ActionChangePool,
+	ceph.SetNoOut: v1alpha1.ActionSetNoOut, ceph.UnsetNoOut: v1alpha1.ActionUnsetNoOut, ceph.ReplaceDaemon: v1alpha1.ActionReplaceDaemon,
+	ceph.RequireRelease: v1alpha1.ActionRequireRelease,
+}

@@ -1,0 +1,120 @@
+package view
+
+import (
+	"slices"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+	"quarry.storage/quarry/pkg/osd"
+)
+
+// order is that in which the daemons of a Cluster that is deleted go: each needs those after it.
+var order = []string{cephname.DaemonTools, cephname.DaemonMetadata, cephname.DaemonOSD, cephname.DaemonManager, cephname.DaemonMonitor}
+
+// tearDown removes everything of a Cluster that is being deleted, once no volume is left. Nothing is given up before that is known; once it is on record, it stays so.
+func (v *View) tearDown(p *plan) {
+	for _, n := range v.nodes() {
+		if v.member(n).DeletionTimestamp.IsZero() {
+			// The engine condemns the members once nothing holds the deletion up.
+			return
+		}
+	}
+	if !Noted(v.seen.Cluster, v1alpha1.AnnotationCephRemoved) {
+		if v.volumesLeft(p) {
+			return
+		}
+		p.step(v.whole(v1alpha1.ActionTearDownCeph, "", "No volume is left."))
+		return
+	}
+	if v.stop(p) {
+		return
+	}
+	v.clear(p)
+	if len(p.steps) == 0 && len(p.waits) == 0 && v.seen.Workloads.Left {
+		p.step(v.whole(v1alpha1.ActionTearDownCeph, "", "Nothing of it runs any more: its keys and its configuration go."))
+	}
+}
+
+// volumesLeft reports whether there are volumes, or nobody can say. A filesystem that never served has none.
+func (v *View) volumesLeft(p *plan) bool {
+	c, t := v.seen.Cluster, v.seen.Ceph
+	switch {
+	case !Noted(c, v1alpha1.AnnotationCephServed), c.Annotations[v1alpha1.AnnotationRemove] == string(c.UID):
+		return false
+	case t == nil || !v.seen.Current || t.Subvolumes == nil:
+		p.silent = true
+		p.wait("Nobody can say whether the filesystem has volumes: Ceph does not answer. If what is on the disks is not needed, annotate the Cluster with %s=%s.", v1alpha1.AnnotationRemove, c.UID)
+		return true
+	}
+	return len(*t.Subvolumes) > 0
+}
+
+// stop takes the daemons away, one kind after the other. It reports whether there are any still.
+func (v *View) stop(p *plan) bool {
+	w := v.seen.Workloads
+	for _, kind := range order {
+		have := v.of(kind)
+		for _, d := range have {
+			v.deploy(p, cephpod.Daemon{Kind: kind, ID: d.ID, Node: d.Node}, v1alpha1.ActionRemoveDaemon, "The Cluster is being deleted.")
+		}
+		if len(have) > 0 {
+			return true
+		}
+		if w.Pods[kind] > 0 {
+			p.wait("%d pods of kind %s have not ended yet.", w.Pods[kind], kind)
+			return true
+		}
+	}
+	return false
+}
+
+// clear gives the disks back clean, and then removes the data of the monitors.
+func (v *View) clear(p *plan) {
+	for _, n := range v.nodes() {
+		m := v.member(n)
+		r := record(m)
+		for _, o := range r.OSDs {
+			verdict, known := v.seen.Verdicts[o.UUID]
+			s := v.whole(v1alpha1.ActionZapOSD, "", "The disk is clean.")
+			s.Member, s.Ceph = m.Name, ceph.Step{Do: ceph.ZapOSD, Host: n, Path: string(o.Path), UUID: o.UUID, ID: -1}
+			switch {
+			case verdict.Kind == osd.Empty:
+				p.step(s)
+			case !known || verdict.Kind == osd.Unknown || verdict.Kind == osd.Other:
+				p.wait("Disk %s on %s is not given back: %s", o.Path, n, or(verdict.Message, "its agent has not said what is on it."))
+			default:
+				d, there := Device(v.seen.Nodes[n], o)
+				if !there {
+					p.wait("Disk %s on %s is not there.", o.Path, n)
+					continue
+				}
+				s.Through, s.Devices, s.Why = n, []decide.Device{d}, "The Cluster is being deleted, and no volume is left."
+				p.step(s)
+			}
+		}
+		if len(r.OSDs) == 0 && (r.Monitor != nil || len(r.Swept) > 0) {
+			for _, name := range slices.Concat(r.Swept, monitorOf(r)) {
+				s := v.whole(v1alpha1.ActionRemoveDaemon, "", "The data of the monitor are removed.")
+				s.Member, s.Daemon = m.Name, cephpod.Daemon{Kind: "sweep", ID: name, Node: n}
+				p.step(s)
+			}
+		}
+	}
+}
+
+func monitorOf(r v1alpha1.MemberCeph) []string {
+	if r.Monitor == nil {
+		return nil
+	}
+	return []string{r.Monitor.Name}
+}
+
+func or(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}

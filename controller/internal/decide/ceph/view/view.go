@@ -1,0 +1,234 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/nodestate"
+	"quarry.storage/quarry/pkg/osd"
+)
+
+// Profile returns what the engine has to know of Clusters of type cephfs.
+func Profile() backend.Profile {
+	return backend.Profile{
+		Type: v1alpha1.StorageTypeCephFS, Exclusive: true, MovesData: true,
+		Driver: backend.Driver{Name: v1alpha1.DriverCephFS, Deployment: "quarry-csi-cephfs", Snapshots: true},
+		Members: &backend.Readiness{
+			Condition: v1alpha1.ConditionOSDsReady, Reason: v1alpha1.ReasonOSDsReady, Message: "The OSDs of every host run.",
+			None: "No OSD runs yet.", Preparing: "its disks become OSDs", Unapproved: "the steps on its disks wait for approval",
+		},
+	}
+}
+
+// View is one observation of a Cluster of type cephfs, and the decisions on it.
+type View struct {
+	seen    Observation
+	members map[string]*v1alpha1.Member
+	plan    plan
+}
+
+var _ backend.View = (*View)(nil)
+
+// New returns the view of an observation.
+func New(o Observation) *View {
+	v := &View{seen: o, members: map[string]*v1alpha1.Member{}}
+	owner := backend.OwnerOf(o.Cluster)
+	for _, m := range o.World.Members {
+		node := string(m.Spec.Node)
+		v.members[node] = owner.Prefer(v.members[node], m)
+	}
+	v.plan = v.decide()
+	return v
+}
+
+// Seen returns what the view was made of.
+func (v *View) Seen() Observation { return v.seen }
+
+func (v *View) deleting() bool { return !v.seen.Cluster.DeletionTimestamp.IsZero() }
+
+// Hosts returns the hosts that have anything on record, or a daemon.
+func (v *View) Hosts() []string {
+	var out []string
+	for _, n := range v.nodes() {
+		if !empty(record(v.member(n))) || v.daemonOn(n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// daemonOn reports whether a daemon is deployed on a node that has data there: one that has none goes with its Cluster, or is made elsewhere.
+func (v *View) daemonOn(node string) bool {
+	w := v.seen.Workloads
+	return w != nil && slices.ContainsFunc(w.Daemons, func(d Workload) bool { return d.Node == node })
+}
+
+// Facts returns what is known about a host.
+func (v *View) Facts(host string) backend.Facts {
+	n, r := v.seen.Nodes[host], record(v.member(host))
+	f := backend.Facts{Up: n.Up(), TooEarly: n.Agent == decide.AgentConnecting, Data: nodestate.DataPresent}
+	f.Missing = n.Agent == decide.AgentMissing && empty(r)
+	switch {
+	case v.seen.Workloads == nil:
+		f.Data = nodestate.DataUnknown
+	case empty(r) && !v.daemonOn(host):
+		f.Data = nodestate.DataAbsent
+	}
+	for _, o := range r.OSDs {
+		verdict, known := v.seen.Verdicts[o.UUID]
+		f.Recorded = f.Recorded || f.Up && verdict.Kind == osd.Ready
+		f.Unsure = f.Unsure || f.Up && (!known || verdict.Kind == osd.Unknown)
+	}
+	if backend.Lost(v.member(host)) && !v.deleting() {
+		f.Holding = v.owed(host, r)
+	}
+	switch n.Agent {
+	case decide.AgentMissing:
+		f.Reason, f.Problem = v1alpha1.ReasonAgentMissing, backend.Sentence(n.Problem, "no agent runs on this node")
+	case decide.AgentUnreachable:
+		f.Reason, f.Problem = v1alpha1.ReasonAgentUnreachable, backend.Sentence(n.Problem, "the agent does not answer")
+	}
+	return f
+}
+
+// owed is what Ceph still has of a host that was declared lost. Its Member stays until Ceph has forgotten it: the record says which OSDs those are.
+func (v *View) owed(host string, r v1alpha1.MemberCeph) []string {
+	var out []string
+	if r.Monitor != nil {
+		out = append(out, "monitor "+r.Monitor.Name)
+	}
+	for _, o := range r.OSDs {
+		switch known, id := v.known(o.UUID); {
+		case known == ceph.Yes:
+			out = append(out, fmt.Sprintf("osd.%d", id))
+		case known == ceph.Unknown:
+			out = append(out, "the OSD on "+string(o.Path))
+		}
+	}
+	if v.daemonOn(host) {
+		out = append(out, "daemons that are deployed on it")
+	}
+	return out
+}
+
+// known says whether the monitors know an OSD.
+func (v *View) known(uuid string) (ceph.Answer, int) {
+	t := v.seen.Ceph
+	if t == nil || t.Map == nil || !v.seen.Current {
+		return ceph.Unknown, -1
+	}
+	for _, o := range t.Map.OSDs {
+		if o.UUID == uuid {
+			return ceph.Yes, o.ID
+		}
+	}
+	return ceph.No, -1
+}
+
+// Decide returns what is to be done on the disks of one host, and how it is.
+func (v *View) Decide(m backend.Member) backend.Host {
+	r := record(m.Object)
+	h := backend.Host{Unused: empty(r), Devices: v.devices(m.Node, r)}
+	for _, o := range r.OSDs {
+		if known, _ := v.known(o.UUID); known == ceph.Yes && v.runs(o.UUID) {
+			h.Serves = true
+		}
+	}
+	switch {
+	case m.Object == nil || m.Invalid != nil:
+		return h
+	case m.Flags.ShouldDestroy():
+		h.Finding = v.draining(m.Node, r)
+		return h
+	case m.Frozen:
+		return h
+	}
+	h.Wake = v.take(m, r, &h)
+	if h.Finding.IsZero() && len(h.Steps) == 0 {
+		h.Finding = v.found(m.Node, r)
+	}
+	return h
+}
+
+// runs reports whether Ceph says that an OSD is up.
+func (v *View) runs(uuid string) bool {
+	t := v.seen.Ceph
+	return t != nil && t.Map != nil && slices.ContainsFunc(t.Map.OSDs, func(o ceph.OSD) bool { return o.UUID == uuid && o.Up })
+}
+
+// found says how the OSDs of a host are.
+func (v *View) found(node string, r v1alpha1.MemberCeph) backend.Finding {
+	var waits []string
+	for _, o := range r.OSDs {
+		if !v.runs(o.UUID) {
+			waits = append(waits, string(o.Path))
+		}
+	}
+	told := v.waits(node)
+	switch {
+	case len(r.OSDs) == 0:
+		return backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonNoCleanDevice, Message: "has no disk that can become an OSD"}
+	case len(waits) == 0:
+		return backend.Finding{}
+	case len(told) > 0 && Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed):
+		return backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonOSDWaiting, Message: backend.Shorten(told, 5)}
+	}
+	return backend.Finding{Kind: backend.Busy, Reason: v1alpha1.ReasonPreparing, Message: "its disks become OSDs: " + backend.Shorten(append(told, waits...), 5)}
+}
+
+// draining says what the removal of a host waits for.
+func (v *View) draining(node string, r v1alpha1.MemberCeph) backend.Finding {
+	if empty(r) && !v.daemonOn(node) {
+		return backend.Finding{}
+	}
+	text := "is being emptied"
+	if told := v.waits(node); len(told) > 0 {
+		text += ": " + backend.Shorten(told, 5)
+	}
+	return backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonDraining, Message: text}
+}
+
+// waits are the sentences about one host.
+func (v *View) waits(node string) []string {
+	var out []string
+	for _, w := range v.plan.waits {
+		if slices.ContainsFunc(strings.FieldsFunc(w, func(r rune) bool { return strings.ContainsRune(" ,:()", r) }), func(word string) bool { return strings.TrimSuffix(word, ".") == node }) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// devices are those of the OSDs of a host, as far as its agent tells of them.
+func (v *View) devices(node string, r v1alpha1.MemberCeph) []v1alpha1.MemberDevice {
+	var out []v1alpha1.MemberDevice
+	for _, o := range r.OSDs {
+		d := v1alpha1.MemberDevice{Path: string(o.Path), Identity: o.WWN, Size: size(o.Size), State: v1alpha1.DevicePresent}
+		if d.Identity == "" {
+			d.Identity = o.Serial
+		}
+		if n := v.seen.Nodes[node]; n.Up() {
+			if _, there := Device(n, o); !there {
+				d.State = v1alpha1.DeviceMissing
+			}
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// asking is how soon to look again while Ceph is being asked, and every while nothing happens.
+const (
+	asking = 2 * time.Second
+	every  = 20 * time.Second
+)
+
+// pods are what the workloads of the Cluster are made of.
+func (v *View) pods() cephpod.Plan { return cephpod.Of(v.seen.Cluster) }

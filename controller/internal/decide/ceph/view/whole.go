@@ -1,0 +1,235 @@
+package view
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/class"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+)
+
+// Whole returns what is to be done for the whole, and how it is.
+func (v *View) Whole([]backend.HostHealth) backend.Whole {
+	c := v.seen.Cluster
+	served := Noted(c, v1alpha1.AnnotationCephServed)
+	w := backend.Whole{
+		Silent: v.plan.silent, Serves: served && v.filesystem().Status == metav1.ConditionTrue,
+		Pending: "The StorageClass is made once the filesystem is served.",
+		Class: class.Wish{Binding: storagev1.VolumeBindingImmediate, Parameters: map[string]string{
+			v1alpha1.ParameterCluster:                        string(c.UID),
+			"csi.storage.k8s.io/node-stage-secret-name":      cephname.Client(c.Name),
+			"csi.storage.k8s.io/node-stage-secret-namespace": cephname.Namespace,
+		}},
+		Wake: every, Capacity: v.capacity(),
+	}
+	if sc := c.Spec.StorageClass; sc != nil {
+		for _, o := range sc.MountOptions {
+			w.Class.MountOptions = append(w.Class.MountOptions, string(o))
+		}
+	}
+	for _, s := range v.plan.steps {
+		w.Steps = append(w.Steps, s)
+	}
+	if !v.seen.Current || len(v.plan.steps) > 0 || !served || v.deleting() {
+		w.Wake = asking
+	}
+	w.Facts = []metav1.Condition{v.monitorsReady(), v.filesystem()}
+	healthy := v.healthy()
+	if healthy.Reason == v1alpha1.ReasonCephError {
+		w.Facts = append(w.Facts, healthy)
+	} else {
+		w.Warnings = append(w.Warnings, healthy)
+	}
+	w.Warnings = append(w.Warnings, v.configured(), v.copies())
+	if t := v.seen.Ceph; v.deleting() && t != nil && t.Subvolumes != nil && !Noted(c, v1alpha1.AnnotationCephRemoved) && c.Annotations[v1alpha1.AnnotationRemove] != string(c.UID) {
+		w.Holding = *t.Subvolumes
+	}
+	return w
+}
+
+// capacity is what users of the filesystem see; what was seen last while nobody can ask.
+func (v *View) capacity() *v1alpha1.Space {
+	if t := v.seen.Ceph; t != nil && t.TotalBytes > 0 {
+		space := backend.SpaceOf(t.TotalBytes, t.AvailableBytes)
+		return &space
+	}
+	old := v.seen.Cluster.Status.Capacity.Total
+	return &old
+}
+
+func yes(t, reason, message string) metav1.Condition {
+	return backend.Condition(t, metav1.ConditionTrue, reason, message)
+}
+
+func no(t, reason, message string) metav1.Condition {
+	return backend.Condition(t, metav1.ConditionFalse, reason, message)
+}
+
+// later adds to a message what is waited for.
+func (v *View) later(message string) string {
+	if len(v.plan.waits) == 0 {
+		return message
+	}
+	return message + " " + backend.Shorten(v.plan.waits, 5)
+}
+
+// stale says how old what was said last is, while nobody can ask.
+func (v *View) stale() string {
+	t := v.seen.Ceph
+	if v.seen.Current || t == nil || v.seen.Now.Sub(t.At) < time.Minute {
+		return ""
+	}
+	return fmt.Sprintf(" That was said at %s: %s", t.At.UTC().Format(time.RFC3339), or(v.seen.Asking, "nobody could ask since."))
+}
+
+func (v *View) monitorsReady() metav1.Condition {
+	const t = v1alpha1.ConditionMonitorsReady
+	c, told := v.seen.Cluster, v.seen.Ceph
+	switch {
+	case v.seen.Workloads != nil && Noted(c, v1alpha1.AnnotationCephKeys) && !v.seen.Workloads.Keys:
+		return no(t, v1alpha1.ReasonCephKeysMissing, v.later("The keys of the Ceph cluster are missing."))
+	case !Noted(c, v1alpha1.AnnotationCephFormed):
+		return no(t, v1alpha1.ReasonCephForming, v.later("The first monitor is being started."))
+	case told == nil || told.Quorum == nil || v.stale() != "":
+		return no(t, v1alpha1.ReasonCephUnreachable, "The monitors do not answer. "+v.seen.Asking)
+	}
+	var out []string
+	records, _ := v.monitors()
+	for _, r := range records {
+		if !slices.ContainsFunc(told.Quorum.Monitors, func(m ceph.Monitor) bool { return m.Name == r.Name && m.In }) {
+			out = append(out, r.Name+" on "+r.Host)
+		}
+	}
+	if len(out) > 0 {
+		return no(t, v1alpha1.ReasonMonitorMissing, "Not in the quorum: "+backend.Shorten(out, 9))
+	}
+	return yes(t, v1alpha1.ReasonMonitorsReady, fmt.Sprintf("All %d monitors are in the quorum.", len(records)))
+}
+
+func (v *View) filesystem() metav1.Condition {
+	const t = v1alpha1.ConditionFilesystemReady
+	told := v.seen.Ceph
+	if !Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed) || told == nil {
+		return no(t, v1alpha1.ReasonPending, v.later("The filesystem is not made yet."))
+	}
+	active := told.Daemons != nil && slices.ContainsFunc(*told.Daemons, func(d ceph.Daemon) bool { return d.Kind == ceph.KindMetadata && d.Active })
+	switch {
+	case told.Filesystem == ceph.No:
+		return no(t, v1alpha1.ReasonNoFilesystem, v.later("The filesystem does not exist."))
+	case told.Group == ceph.No || v.seen.Workloads != nil && v.seen.Workloads.Client == "":
+		return no(t, v1alpha1.ReasonPending, v.later("The group of the volumes, or the key of their clients, is not made yet."))
+	case told.Daemons != nil && !active:
+		return no(t, v1alpha1.ReasonNoFilesystem, v.later("No metadata server serves the filesystem."))
+	}
+	return yes(t, v1alpha1.ReasonFilesystemReady, "The filesystem is served."+v.stale())
+}
+
+func (v *View) healthy() metav1.Condition {
+	const t = v1alpha1.ConditionCephHealthy
+	told := v.seen.Ceph
+	if told == nil || told.Health == "" {
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "Ceph has not said yet how it is.")
+	}
+	text := told.Health
+	if len(told.Checks) > 0 {
+		text += ": " + strings.Join(told.Checks, "; ")
+	}
+	switch told.Health {
+	case "HEALTH_OK":
+		return yes(t, v1alpha1.ReasonCephHealthy, text+v.stale())
+	case "HEALTH_WARN":
+		return no(t, v1alpha1.ReasonCephWarning, text+v.stale())
+	}
+	return no(t, v1alpha1.ReasonCephError, text+v.stale())
+}
+
+func (v *View) configured() metav1.Condition {
+	const t = v1alpha1.ConditionCephConfigured
+	w := v.seen.Workloads
+	if w == nil || !maps.Equal(v.wantedOptions(), w.Options) {
+		return no(t, v1alpha1.ReasonPending, "Ceph has not been told all options yet.")
+	}
+	var out []string
+	for k, said := range w.Refused {
+		out = append(out, k+": "+said)
+	}
+	if slices.Sort(out); len(out) > 0 {
+		return no(t, v1alpha1.ReasonOptionRefused, "Ceph refuses options of spec.ceph.config: "+backend.Shorten(out, 5))
+	}
+	return yes(t, v1alpha1.ReasonCephConfigured, "Ceph took every option of the spec.")
+}
+
+func (v *View) copies() metav1.Condition {
+	const t = v1alpha1.ConditionCopiesSafe
+	n := v.replicas()
+	if risk := ceph.Risk(n); risk != "" {
+		return no(t, v1alpha1.ReasonFewCopies, risk)
+	}
+	return yes(t, v1alpha1.ReasonCopiesSafe, fmt.Sprintf("There are %d copies of everything.", n))
+}
+
+// Fill writes what only a Cluster of type cephfs has in its status.
+func (v *View) Fill(c *v1alpha1.Cluster) {
+	out := &v1alpha1.CephStatus{FSID: string(c.UID)}
+	_, listening := v.monitors()
+	for _, m := range listening {
+		out.Monitors = append(out.Monitors, cephname.Address(m.Address))
+	}
+	slices.Sort(out.Monitors)
+	if old := c.Status.Ceph; old != nil {
+		out.Health, out.AskedAt, out.Checks, out.OSDs, out.Version = old.Health, old.AskedAt, old.Checks, old.OSDs, old.Version
+	}
+	if t := v.seen.Ceph; t != nil {
+		if t.Health != "" {
+			out.Health, out.Checks = t.Health, t.Checks[:min(16, len(t.Checks))]
+		}
+		if at := metav1.NewTime(t.At.Truncate(time.Minute)); out.AskedAt == nil || at.After(out.AskedAt.Time) {
+			out.AskedAt = &at
+		}
+		if t.Map != nil {
+			out.OSDs = count(*t.Map)
+		}
+		if t.Daemons != nil {
+			out.Version = version(*t.Daemons)
+		}
+	}
+	for _, w := range v.plan.waits[:min(10, len(v.plan.waits))] {
+		out.Waits = append(out.Waits, backend.Cut(w, 512))
+	}
+	c.Status.Ceph = out
+}
+
+func count(m ceph.Map) v1alpha1.CephOSDs {
+	var n v1alpha1.CephOSDs
+	for _, o := range m.OSDs {
+		n.Total++
+		if o.Up {
+			n.Up++
+		}
+		if o.In {
+			n.In++
+		}
+	}
+	return n
+}
+
+// version is the one that all daemons run; empty while they differ.
+func version(daemons []ceph.Daemon) string {
+	out := ""
+	for _, d := range daemons {
+		if d.Version == (ceph.Version{}) || out != "" && out != d.Version.String() {
+			return ""
+		}
+		out = d.Version.String()
+	}
+	return out
+}
