@@ -141,7 +141,7 @@ var rules = []rule{
 		name:       "the frame of the agent's CSI services knows no storage",
 		of:         []string{"agent/internal/csi"},
 		except:     []string{"agent/internal/csi/<backend>", "agent/internal/csi/csitest", "agent/internal/csi/sanitytest"},
-		deny:       []string{"~/agent", "~/proto", "~/pkg/volumeid", "~/pkg/sharedlun", "~/pkg/sharedvolume"},
+		deny:       []string{"~/agent", "~/proto", "~/pkg/volumeid", "~/pkg/sharedlun", "~/pkg/sharedvolume", "~/pkg/cephvolume"},
 		allow:      []string{"~/agent/internal/csi", "~/agent/internal/host/fs", "~/agent/internal/host/mount", "~/agent/internal/host/run"},
 		denyDirect: []string{"os/exec"},
 	},
@@ -155,7 +155,7 @@ var rules = []rule{
 		of: []string{
 			"agent/internal/csi/lvm", "controller/internal/backend/lvm", "controller/internal/csi/lvm", "controller/internal/decide/lvm",
 		},
-		deny: []string{"~/pkg/sharedlun", "~/pkg/sharedvolume"},
+		deny: []string{"~/pkg/sharedlun", "~/pkg/sharedvolume", "~/pkg/cephvolume"},
 	},
 	{
 		name: "volumes on shares know no disks",
@@ -183,9 +183,9 @@ var rules = []rule{
 	},
 	{
 		name:  "what both sides know is made of the standard library",
-		of:    []string{"pkg/quarry", "pkg/refusal", "pkg/transport", "pkg/volumeid", "pkg/pvuuid", "pkg/osd", "pkg/sharedlun", "pkg/sharedvolume", "pkg/cephname"},
+		of:    []string{"pkg/quarry", "pkg/refusal", "pkg/transport", "pkg/volumeid", "pkg/pvuuid", "pkg/osd", "pkg/sharedlun", "pkg/sharedvolume", "pkg/cephname", "pkg/cephvolume"},
 		deny:  []string{"~/", "github.com", "google.golang.org", "golang.org", kubernetesPrefix, "sigs.k8s.io"},
-		allow: []string{"~/pkg/quarry", "~/pkg/volumeid", "~/pkg/osd"}, denyDirect: []string{"os", "os/exec", "net", "net/http"},
+		allow: []string{"~/pkg/quarry", "~/pkg/volumeid", "~/pkg/osd", "~/pkg/cephname", "~/pkg/cephvolume"}, denyDirect: []string{"os", "os/exec", "net", "net/http"},
 	},
 	{
 		name: "what both CSI shells share knows no driver, no storage and no Kubernetes",
@@ -243,7 +243,7 @@ var rules = []rule{
 		name: "the frame of CSI drivers and what all volumes share know no storage type",
 		of:   []string{"controller/internal/csi/frame", "controller/internal/decide/volume"},
 		deny: []string{
-			"~/controller/internal/csi/<backend>", "~/controller/internal/decide/<backend>", "~/pkg/volumeid", "~/pkg/sharedlun", "~/pkg/sharedvolume", "~/proto",
+			"~/controller/internal/csi/<backend>", "~/controller/internal/decide/<backend>", "~/pkg/volumeid", "~/pkg/sharedlun", "~/pkg/sharedvolume", "~/pkg/cephvolume", "~/proto",
 		},
 		denyDirect: []string{"net/http", "os/exec"},
 	},
