@@ -264,6 +264,7 @@ var rules = []rule{
 	{
 		name:       "the seam to the monitors of Ceph knows neither Kubernetes nor the wire",
 		of:         []string{"controller/internal/ceph"},
+		except:     []string{"controller/internal/ceph/execpod"},
 		deny:       []string{"~/controller", "~/agent", "~/proto", grpcModule, protobufModule, runtimeModule, clientGoModule, kubernetesPrefix},
 		allow:      []string{"~/controller/internal/ceph", "~/controller/internal/decide/ceph"},
 		denyDirect: []string{"os/exec", "net", "net/http"},

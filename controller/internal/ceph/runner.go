@@ -12,8 +12,10 @@ import (
 
 // Command is one call of the program ceph.
 type Command struct {
-	// Args without the name of the program.
+	// Args without the name of the program. No key is among them.
 	Args []string
+	// Stdin is what the program reads; nil for nothing.
+	Stdin []byte
 }
 
 // Result is what the program left.
