@@ -1,13 +1,14 @@
 #!/bin/bash
 # Records what the commands of a real Ceph print, in one state after the other: three monitors, two managers, three OSDs on files, two metadata
 # servers, all in a network of its own. The stand-in of controller/internal/ceph is held to these answers.
-# Usage, as root: test/ceph/record.sh ROOT OUT
-# ROOT is an unpacked image of Ceph (test/ceph/Dockerfile), and OUT the directory for the answers. It takes about six minutes.
+# Usage, as root: test/ceph/record.sh ROOT OUT [daemons|volumes]
+# ROOT is an unpacked image of Ceph (test/ceph/Dockerfile), and OUT the directory for the answers. It takes about six minutes. With "volumes" the
+# answers about subvolumes, keys and blocklists are recorded in place of those about daemons, which takes three.
 set -eu
-if [ "${3:-}" != inside ]; then
-  exec unshare --net --pid --fork --mount --kill-child "$0" "$1" "$2" inside
+if [ "${4:-}" != inside ]; then
+  exec unshare --net --pid --fork --mount --kill-child "$0" "$1" "$2" "${3:-daemons}" inside
 fi
-root=$1 out=$2
+root=$1 out=$2 what=$3
 mount -t proc proc "$root/proc"
 mount -t tmpfs tmpfs "$root/run"
 ip link set lo up
@@ -168,6 +169,10 @@ judge() { # state
   rec "$1" mon_ok_to_add mon ok-to-add-offline
   rec "$1" mds_ok_to_stop_0 mds ok-to-stop 0
 }
+if [ "$what" = volumes ]; then
+  . "$(dirname "$0")/record-volumes.sh"
+  exit 0
+fi
 facts whole
 judge whole
 rec whole safe_to_destroy_absent osd safe-to-destroy 9

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -56,6 +57,12 @@ type Cluster struct {
 	Health              string
 	// Single: the size of a pool may become one.
 	Single bool
+	// Volumes is the filesystem; nil in a cluster without one.
+	Volumes *Volumes
+	// Users by entity, whether keys of kind aes may be made, and the addresses on the blocklist.
+	Users   map[string]User
+	AES     bool
+	Blocked []string
 	// Fail is called before each command; an error of it is that of the Runner.
 	Fail func(args []string) error
 
@@ -115,7 +122,8 @@ func (c *Cluster) Run(ctx context.Context, cmd ceph.Command) (ceph.Result, error
 	if !c.hasQuorum() {
 		return ceph.Result{ExitCode: 1, Stderr: []byte("timed out\n")}, nil
 	}
-	if byManager(strings.Join(args, " ")) && len(c.Managers) == 0 {
+	line := strings.Join(args, " ")
+	if byManager(line) && len(c.Managers) == 0 || byServer(line) && len(c.Servers) == 0 {
 		// The real program waits, whatever --connect-timeout says.
 		<-ctx.Done()
 		return ceph.Result{}, ctx.Err()
@@ -152,7 +160,11 @@ func (c *Cluster) do(args []string) (answer any, errno int, said string) {
 	if read, ok := c.reads()[line]; ok {
 		return read(), 0, ""
 	}
-	for prefix, act := range c.acts() {
+	acts := c.acts()
+	if c.Volumes != nil {
+		maps.Copy(acts, c.volumeActs())
+	}
+	for prefix, act := range acts {
 		if rest, ok := strings.CutPrefix(line, prefix+" "); ok {
 			return act(strings.Fields(rest))
 		}
@@ -163,13 +175,21 @@ func (c *Cluster) do(args []string) (answer any, errno int, said string) {
 
 // byManager reports whether the manager performs a command.
 func byManager(line string) bool {
-	return line == "osd df" || strings.HasPrefix(line, "osd purge") || strings.HasPrefix(line, "osd safe-to-destroy") || strings.HasPrefix(line, "osd ok-to-stop")
+	return line == "osd df" || byServer(line) || strings.HasPrefix(line, "osd purge") || strings.HasPrefix(line, "osd safe-to-destroy") || strings.HasPrefix(line, "osd ok-to-stop")
+}
+
+// byServer reports whether the manager works on the filesystem to perform a command: without a metadata server it waits.
+func byServer(line string) bool {
+	return strings.HasPrefix(line, "fs subvolume") || strings.HasPrefix(line, "fs clone")
 }
 
 // reads reports whether a command changes nothing.
 func reads(line string) bool {
 	words := strings.Fields(line)
 	last := words[len(words)-1]
+	if byServer(line) || words[0] == "osd" && last == "ls" {
+		return slices.ContainsFunc(words[2:min(len(words), 4)], func(w string) bool { return w == "ls" || w == "info" || w == "status" })
+	}
 	return strings.HasPrefix(line, "osd safe-to-destroy") || strings.HasPrefix(line, "osd ok-to-stop") || last == "df" || slices.Contains([]string{"quorum_status", "status", "dump", "tree", "metadata"}, last) || strings.HasPrefix(line, "mon ok-to-rm")
 }
 

@@ -1,0 +1,62 @@
+package subvolume
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"time"
+)
+
+// Block keeps all clients at an address from reading and writing for some time. What they had not written yet is lost to them. The time runs anew if the
+// address is blocked already. Daemons at the address are clients, too: nothing but a node that is off may be blocked.
+func (c *Client) Block(ctx context.Context, node netip.Addr, lasting time.Duration) error {
+	_, err := c.ceph.Run(ctx, "osd", "blocklist", "add", node.Unmap().String(), strconv.Itoa(int(lasting.Seconds())))
+	return err
+}
+
+// Unblock ends that. An address that is not blocked is no error.
+func (c *Client) Unblock(ctx context.Context, node netip.Addr) error {
+	_, err := c.ceph.Run(ctx, "osd", "blocklist", "rm", node.Unmap().String())
+	return err
+}
+
+// Blocked reports whether all clients at an address are blocked now. Single clients of it that Ceph blocked itself do not count.
+func (c *Client) Blocked(ctx context.Context, node netip.Addr) (bool, error) {
+	out, err := c.ceph.Run(ctx, "osd", "blocklist", "ls")
+	if err != nil {
+		return false, err
+	}
+	// Two lists follow each other: of addresses, and of ranges.
+	var list []struct {
+		Address string `json:"addr"`
+	}
+	if err := json.NewDecoder(bytes.NewReader(out)).Decode(&list); err != nil {
+		return false, fmt.Errorf("ceph osd blocklist ls: %w", err)
+	}
+	for _, b := range list {
+		whole, err := wholeNode(b.Address)
+		if err != nil {
+			return false, err
+		}
+		if whole == node.Unmap() {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// wholeNode returns the address of an entry that is about all clients there; the zero address for one that is about one client.
+func wholeNode(entry string) (netip.Addr, error) {
+	host, nonce, ok := bytes.Cut([]byte(entry), []byte("/"))
+	at, err := netip.ParseAddrPort(string(host))
+	if !ok || err != nil {
+		return netip.Addr{}, fmt.Errorf("ceph osd blocklist ls has the address %.60q", entry)
+	}
+	if at.Port() != 0 || string(nonce) != "0" {
+		return netip.Addr{}, nil
+	}
+	return at.Addr().Unmap(), nil
+}

@@ -1,0 +1,53 @@
+package subvolume
+
+import (
+	"context"
+	"fmt"
+
+	"quarry.storage/quarry/pkg/cephname"
+)
+
+// cloneStatus is the answer to clone status.
+type cloneStatus struct {
+	Status struct {
+		State   string  `json:"state"`
+		Source  *source `json:"source"`
+		Failure *struct {
+			Errno   string `json:"errno"`
+			Message string `json:"error_msg"`
+		} `json:"failure"`
+	} `json:"status"`
+}
+
+// states of copies. One that is complete is looked at again: it became whole between two commands.
+var states = map[string]State{"pending": Copying, "in-progress": Copying, "complete": Copying, "failed": Failed, "canceled": Failed}
+
+// copied returns a copy that is not whole.
+func (c *Client) copied(ctx context.Context, name string) (Volume, error) {
+	var s cloneStatus
+	if err := c.ask(ctx, &s, inGroup("clone", "status", cephname.Filesystem, name)...); err != nil {
+		return Volume{}, c.missing(ctx, name, err)
+	}
+	v := Volume{Name: name, State: states[s.Status.State]}
+	if v.State == "" {
+		return Volume{}, fmt.Errorf("copy %s is in the state %q", name, s.Status.State)
+	}
+	if f := s.Status.Failure; f != nil && v.State == Failed {
+		v.Problem = f.Message
+	}
+	var err error
+	v.Source, err = s.Status.Source.read()
+	return v, err
+}
+
+// Copy begins to make a volume with the content, and the quota, of a snapshot. It goes on by itself. A name that is taken is ErrExists.
+func (c *Client) Copy(ctx context.Context, of Source, target string) error {
+	args := inGroup("subvolume", "snapshot", "clone", cephname.Filesystem, of.Volume, of.Snapshot, target)
+	err := c.run(ctx, append(args, "--target_group_name", cephname.Group)...)
+	return c.missingSnapshot(ctx, of, err)
+}
+
+// Cancel stops a copy that is being made. What there is of it is left.
+func (c *Client) Cancel(ctx context.Context, name string) error {
+	return c.missing(ctx, name, c.run(ctx, inGroup("clone", "cancel", cephname.Filesystem, name)...))
+}
