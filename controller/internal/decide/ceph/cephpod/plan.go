@@ -68,6 +68,9 @@ type Daemon struct {
 // Monitor is where one listens.
 type Monitor struct{ Name, Address string }
 
+// HostsKey begins the line of the configuration file that says where the monitors are.
+const HostsKey = "mon_host = "
+
 // Hosts is the value of mon_host: where all monitors listen, by the newer protocol.
 func Hosts(monitors []Monitor) string {
 	var out []string
@@ -85,7 +88,7 @@ func Config(fsid string, monitors []Monitor, copies, least int) string {
 	lines := []string{
 		"[global]",
 		"fsid = " + fsid,
-		"mon_host = " + Hosts(monitors),
+		HostsKey + Hosts(monitors),
 		"osd_pool_default_size = " + strconv.Itoa(copies),
 		"osd_pool_default_min_size = " + strconv.Itoa(least),
 		"mon_warn_on_pool_no_redundancy = false",

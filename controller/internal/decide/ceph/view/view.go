@@ -51,6 +51,9 @@ func New(o Observation) *View {
 // Seen returns what the view was made of.
 func (v *View) Seen() Observation { return v.seen }
 
+// Quiet reports whether nothing is to be done, and nothing waited for.
+func (v *View) Quiet() bool { return len(v.plan.steps) == 0 && len(v.plan.waits) == 0 && !v.deleting() }
+
 func (v *View) deleting() bool { return !v.seen.Cluster.DeletionTimestamp.IsZero() }
 
 // Hosts returns the hosts that have anything on record, or a daemon.

@@ -1,0 +1,170 @@
+package ceph
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"quarry.storage/quarry/controller/internal/ceph"
+	"quarry.storage/quarry/controller/internal/ceph/subvolume"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/view"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+)
+
+const (
+	// young is how long what Ceph said stands while something is under way, calm while nothing is. Steps are decided on nothing that is older than stale.
+	young = 5 * time.Second
+	calm  = 30 * time.Second
+	stale = 2 * time.Minute
+	// question bounds all commands of one question: each is a process, and takes one to two seconds.
+	question = 90 * time.Second
+)
+
+// ask has Ceph asked, unless what it said is young or it is being asked, waits a moment for that, and puts what is known into an observation.
+func (b *Backend) ask(ctx context.Context, c *v1alpha1.Cluster, members []*v1alpha1.Member, k *known, quiet bool, o *view.Observation) {
+	monitors := false
+	for _, d := range o.Workloads.Daemons {
+		monitors = monitors || d.Kind == cephname.DaemonMonitor
+	}
+	done := b.begin(c, members, k, quiet, monitors)
+	if done != nil {
+		patience := time.NewTimer(b.Patience)
+		defer patience.Stop()
+		select {
+		case <-done:
+		case <-patience.C:
+		case <-ctx.Done():
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	o.Ceph, o.Asking = k.told, k.problem
+	o.Current = k.told != nil && k.problem == "" && k.seen == k.changes && b.Now().Sub(k.told.At) < stale
+	if !o.Current && o.Asking == "" {
+		o.Asking = "Ceph is being asked."
+	}
+	if !monitors {
+		o.Asking = "No monitor is deployed."
+	}
+}
+
+// begin starts a question if one is due, and returns what is closed when the one that is under way is over; nil when none is.
+func (b *Backend) begin(c *v1alpha1.Cluster, members []*v1alpha1.Member, k *known, quiet, monitors bool) <-chan struct{} {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	age := young
+	if quiet {
+		age = calm
+	}
+	switch {
+	case k.done != nil:
+		return k.done
+	case !monitors, k.seen == k.changes && !k.asked.IsZero() && b.Now().Sub(k.asked) < age:
+		return nil
+	}
+	done := make(chan struct{})
+	k.done, k.asked = done, b.Now()
+	changes := k.changes
+	go func() {
+		// The look that began it may be over before.
+		ctx, cancel := context.WithTimeout(context.Background(), question)
+		defer cancel()
+		told, err := b.question(ctx, c, members)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.done, k.problem = nil, ""
+		if told != nil && told.Quorum != nil {
+			k.told, k.seen = told, changes
+		} else if err != nil {
+			k.problem = backend.Cut(err.Error(), 512)
+		}
+		close(done)
+	}()
+	return done
+}
+
+// question asks Ceph all that the decisions need. What could not be read is unknown in the answer.
+func (b *Backend) question(ctx context.Context, c *v1alpha1.Cluster, members []*v1alpha1.Member) (*view.Told, error) {
+	client, err := b.client(string(c.UID))
+	if err != nil {
+		return nil, err
+	}
+	told := &view.Told{At: b.Now()}
+	told.Facts, err = client.Facts(ctx)
+	if told.Quorum == nil {
+		return told, err
+	}
+	if ids := stopping(c, members, told.Map); len(ids) > 0 && told.Daemons != nil {
+		// The whole is asked again with those OSDs: an answer about them alone could be of another moment.
+		told.Facts, err = client.Facts(ctx, ids...)
+	}
+	overview, overviewErr := client.Overview(ctx)
+	told.Health, told.Checks, told.Filesystem = overview.Health, overview.Checks, overview.Filesystem
+	told.TotalBytes, told.AvailableBytes = overview.TotalBytes, overview.AvailableBytes
+	err = errors.Join(err, overviewErr)
+	if told.Filesystem == decideceph.Yes && told.Daemons != nil {
+		err = errors.Join(err, b.group(ctx, c, client, told))
+	}
+	if err != nil {
+		told.Problem = err.Error()
+	}
+	return told, err
+}
+
+// stopping are the OSDs that may be to be stopped: those of hosts that leave. An upgrade asks for all of them.
+func stopping(c *v1alpha1.Cluster, members []*v1alpha1.Member, m *decideceph.Map) []int {
+	if m == nil {
+		return nil
+	}
+	var out []int
+	for _, member := range members {
+		if member.DeletionTimestamp.IsZero() || member.Spec.Ceph == nil {
+			continue
+		}
+		for _, r := range member.Spec.Ceph.OSDs {
+			for _, o := range m.OSDs {
+				if o.UUID == r.UUID && o.Up {
+					out = append(out, o.ID)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// group looks for the group of the volumes, and for volumes in it while the Cluster is being deleted. Without a metadata server that serves Ceph would wait for ever.
+func (b *Backend) group(ctx context.Context, c *v1alpha1.Cluster, client *ceph.Client, told *view.Told) error {
+	active := false
+	for _, d := range *told.Daemons {
+		active = active || d.Kind == decideceph.KindMetadata && d.Active
+	}
+	if !active {
+		return nil
+	}
+	volumes, err := subvolume.Open(ctx, client)
+	if err != nil {
+		return err
+	}
+	there, err := client.HasGroup(ctx)
+	if err != nil {
+		return err
+	}
+	told.Group = decideceph.No
+	if there {
+		told.Group = decideceph.Yes
+	}
+	if c.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	names := []string{}
+	if there {
+		if names, err = volumes.Names(ctx); err != nil {
+			return err
+		}
+	}
+	told.Subvolumes = &names
+	return nil
+}

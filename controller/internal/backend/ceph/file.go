@@ -1,0 +1,240 @@
+package ceph
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/ceph"
+	"quarry.storage/quarry/controller/internal/ceph/subvolume"
+	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/ceph/view"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+	"quarry.storage/quarry/pkg/cephvolume"
+)
+
+// prepare makes the keys once, puts on record that they are, and writes the configuration file.
+func (b *Backend) prepare(ctx context.Context, s view.Step) error {
+	c, err := b.cluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	if !view.Noted(c, v1alpha1.AnnotationCephKeys) {
+		if err := b.keys(ctx, c, s); err != nil {
+			return err
+		}
+	}
+	return b.writeConfig(ctx, c, map[string]string{cephname.KeyConfig: s.Text})
+}
+
+// keys makes the Secret with the keys of the Ceph cluster. One that is there is kept: a process that was cut off may have made it.
+func (b *Backend) keys(ctx context.Context, c *v1alpha1.Cluster, s view.Step) error {
+	have := &corev1.Secret{}
+	there, err := b.get(ctx, cephname.Keys(c.Name), have)
+	if err != nil {
+		return err
+	}
+	if there && have.Labels[cephname.LabelFSID] != s.UID {
+		return fmt.Errorf("the Secret %s in namespace %s is of another Ceph cluster; nothing of it is used", have.Name, cephname.Namespace)
+	}
+	if !there {
+		monitor, err := cephpod.Key(b.Random, b.Now())
+		if err != nil {
+			return err
+		}
+		admin, err := cephpod.Key(b.Random, b.Now())
+		if err != nil {
+			return err
+		}
+		monitors, administrator := cephpod.Keyrings(monitor, admin)
+		secret := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: cephname.Keys(c.Name), Namespace: cephname.Namespace, Labels: cephpod.Of(c).Labels("keys", "")},
+			Data:       map[string][]byte{cephname.KeyMonitor: []byte(monitors), cephname.KeyAdmin: []byte(administrator)},
+		}
+		if err := b.Client.Create(ctx, secret); err != nil {
+			return fmt.Errorf("create secret %s: %w", secret.Name, err)
+		}
+	}
+	return b.note(ctx, s, v1alpha1.AnnotationCephKeys, s.UID)
+}
+
+// configMap writes the configuration file for the monitors that are on record now.
+func (b *Backend) configMap(ctx context.Context, c *v1alpha1.Cluster) error {
+	have := &corev1.ConfigMap{}
+	there, err := b.get(ctx, cephname.Config(c.Name), have)
+	if err != nil || !there {
+		return err
+	}
+	listening, err := b.listening(ctx, c)
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(have.Data[cephname.KeyConfig], "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, cephpod.HostsKey) {
+			lines[i] = cephpod.HostsKey + cephpod.Hosts(listening)
+		}
+	}
+	return b.writeConfig(ctx, c, map[string]string{cephname.KeyConfig: strings.Join(lines, "\n")})
+}
+
+// writeConfig writes entries of the ConfigMap. The others stay as they are.
+func (b *Backend) writeConfig(ctx context.Context, c *v1alpha1.Cluster, data map[string]string) error {
+	have := &corev1.ConfigMap{}
+	there, err := b.get(ctx, cephname.Config(c.Name), have)
+	if err != nil {
+		return err
+	}
+	if there && have.Labels[cephname.LabelFSID] != string(c.UID) {
+		return fmt.Errorf("the ConfigMap %s in namespace %s is of another Ceph cluster", have.Name, cephname.Namespace)
+	}
+	if !there {
+		have = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: cephname.Config(c.Name), Namespace: cephname.Namespace, Labels: cephpod.Of(c).Labels("config", "")}, Data: data}
+		return b.Client.Create(ctx, have)
+	}
+	before := have.DeepCopy()
+	if have.Data == nil {
+		have.Data = map[string]string{}
+	}
+	for k, v := range data {
+		have.Data[k] = v
+	}
+	return b.Client.Patch(ctx, have, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// configure tells Ceph the options of the spec. Those that it refuses are put on record with what it said: only a change of the spec tries them again.
+func (b *Backend) configure(ctx context.Context, s view.Step) error {
+	c, err := b.cluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	monitors, err := b.client(s.UID)
+	if err != nil {
+		return err
+	}
+	if err := monitors.Verify(ctx); err != nil {
+		return err
+	}
+	w := &view.Workloads{}
+	if err := b.files(ctx, c, w); err != nil {
+		return err
+	}
+	want, refused := map[string]string{}, map[string]string{}
+	if err := json.Unmarshal([]byte(s.Text), &want); err != nil {
+		return fmt.Errorf("options: %w", err)
+	}
+	for key := range w.Options {
+		if _, stays := want[key]; !stays {
+			who, name, _ := strings.Cut(key, ".")
+			if err := monitors.ResetOption(ctx, who, name); err != nil && !errors.Is(err, ceph.ErrRefused) {
+				return err
+			}
+		}
+	}
+	for key, value := range want {
+		who, name, _ := strings.Cut(key, ".")
+		err := monitors.SetOption(ctx, who, name, value)
+		if said := (*ceph.Error)(nil); errors.Is(err, ceph.ErrRefused) && errors.As(err, &said) {
+			refused[key] = said.Said
+		} else if err != nil {
+			return err
+		}
+	}
+	raw, err := json.Marshal(refused)
+	if err != nil {
+		return err
+	}
+	return b.writeConfig(ctx, c, map[string]string{keyOptions: s.Text, keyRefused: string(raw)})
+}
+
+// serve puts on record that the filesystem is made, makes it, and the group of its volumes, and writes the key of the clients.
+func (b *Backend) serve(ctx context.Context, s view.Step) error {
+	if err := b.note(ctx, s, v1alpha1.AnnotationCephServed, s.UID); err != nil {
+		return err
+	}
+	c, err := b.client(s.UID)
+	if err != nil {
+		return err
+	}
+	defer b.memory.changed(types.UID(s.UID))
+	if err := c.MakeFilesystem(ctx); err != nil {
+		return err
+	}
+	serves, err := c.Serves(ctx)
+	if err != nil {
+		return err
+	}
+	if !serves {
+		return passing("no metadata server serves the filesystem yet")
+	}
+	volumes, err := subvolume.Open(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := volumes.EnsureGroup(ctx); err != nil {
+		return err
+	}
+	// Kernels before 7.0 mount with no other key.
+	if err := volumes.AllowAES(ctx); err != nil {
+		return err
+	}
+	key, err := volumes.EnsureUser(ctx, cephvolume.CipherAES)
+	if err != nil {
+		return err
+	}
+	return b.writeClient(ctx, s, key)
+}
+
+// writeClient writes the Secret of the clients.
+func (b *Backend) writeClient(ctx context.Context, s view.Step, key cephvolume.Key) error {
+	c, err := b.cluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	name, have := cephname.Client(c.Name), &corev1.Secret{}
+	data := map[string][]byte{cephname.KeyUser: []byte(cephname.ClientUser), cephname.KeySecret: []byte(key.Reveal()), cephvolume.SecretMonitors: []byte(s.Text)}
+	there, err := b.get(ctx, name, have)
+	switch {
+	case err != nil:
+		return err
+	case there && have.Labels[cephname.LabelFSID] != s.UID:
+		return fmt.Errorf("the Secret %s in namespace %s is of another Ceph cluster", name, cephname.Namespace)
+	case !there:
+		return b.Client.Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: cephname.Namespace, Labels: cephpod.Of(c).Labels("client", "")}, Data: data,
+		})
+	}
+	before := have.DeepCopy()
+	have.Data = data
+	return b.Client.Patch(ctx, have, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// tearDown puts on record that no volume was left. Once nothing runs any more it removes keys and configuration.
+func (b *Backend) tearDown(ctx context.Context, s view.Step) error {
+	c, err := b.cluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	if !view.Noted(c, v1alpha1.AnnotationCephRemoved) {
+		return b.note(ctx, s, v1alpha1.AnnotationCephRemoved, s.UID)
+	}
+	var errs []error
+	for _, kind := range []string{cephname.DaemonMonitor, cephname.DaemonManager, cephname.DaemonOSD, cephname.DaemonMetadata} {
+		errs = append(errs, b.remove(ctx, s, "ceph-"+s.Cluster+"-"+kind, &policyv1.PodDisruptionBudget{}))
+	}
+	// The keys go last: as long as they are there, the rest is found again.
+	errs = append(errs, b.remove(ctx, s, cephname.Client(s.Cluster), &corev1.Secret{}), b.remove(ctx, s, cephname.Config(s.Cluster), &corev1.ConfigMap{}))
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return b.remove(ctx, s, cephname.Keys(s.Cluster), &corev1.Secret{})
+}

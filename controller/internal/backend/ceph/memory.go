@@ -1,0 +1,72 @@
+package ceph
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"quarry.storage/quarry/controller/internal/decide/ceph/view"
+	"quarry.storage/quarry/pkg/osd"
+)
+
+// memory is what this process remembers between two looks. It may be lost: everything is asked again.
+type memory struct {
+	mu       sync.Mutex
+	clusters map[types.UID]*known
+}
+
+// known is what is remembered of one Cluster.
+type known struct {
+	mu sync.Mutex
+	// told is what Ceph said last, asked when that was begun, and problem why it said nothing then.
+	told    *view.Told
+	asked   time.Time
+	problem string
+	// changes counts the steps, and seen those that told has in it.
+	changes, seen int
+	// done is closed when the question that is under way is over; nil while there is none.
+	done chan struct{}
+	// verdicts on disks, by the UUID of their OSDs.
+	verdicts map[string]judged
+}
+
+// judged is what was said of a disk, and what the disk was like then.
+type judged struct {
+	osd.Verdict
+	digest string
+	at     time.Time
+}
+
+func (m *memory) of(uid types.UID) *known {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.clusters[uid]
+	if k == nil {
+		k = &known{verdicts: map[string]judged{}}
+		m.clusters[uid] = k
+	}
+	return k
+}
+
+func (m *memory) forget(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.clusters, uid)
+}
+
+// changed notes that what Ceph said is older than a change.
+func (m *memory) changed(uid types.UID) {
+	k := m.of(uid)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.changes++
+}
+
+// touched notes that what is on a disk was changed.
+func (m *memory) touched(uid types.UID, osdUUID string) {
+	k := m.of(uid)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.verdicts, osdUUID)
+}

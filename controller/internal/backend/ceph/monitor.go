@@ -1,0 +1,140 @@
+package ceph
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/ceph/view"
+	"quarry.storage/quarry/controller/internal/kube"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+)
+
+// startMonitor puts a monitor on record, tells all where it is, and deploys it. The name is taken before: a monitor that a lost record forgot keeps its own.
+func (b *Backend) startMonitor(ctx context.Context, s view.Step) error {
+	if s.Daemon.Address == "" {
+		return passing("node %s has no address", s.Daemon.Node)
+	}
+	if err := b.mayStart(ctx, s); err != nil {
+		return err
+	}
+	err := b.member(ctx, s, func(r *v1alpha1.MemberCeph) error {
+		if r.Monitor != nil && r.Monitor.Name != s.Daemon.ID {
+			return passing("member %s has monitor %s", s.Member, r.Monitor.Name)
+		}
+		if r.Monitor == nil {
+			r.Monitor = &v1alpha1.MemberMonitor{Name: s.Daemon.ID, Address: s.Daemon.Address}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c, err := b.cluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	if err := b.configMap(ctx, c); err != nil {
+		return err
+	}
+	return b.deploy(ctx, s)
+}
+
+// mayStart looks once more whether the monitor may make the Ceph cluster: what the step was decided on may be older than the record. It counts the name as given.
+func (b *Backend) mayStart(ctx context.Context, s view.Step) error {
+	c, err := b.cluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	members, err := kube.MembersOf(ctx, b.Live, c.UID)
+	if err != nil {
+		return err
+	}
+	var others []string
+	mine := false
+	for _, m := range members {
+		if m.Spec.Ceph == nil || m.Spec.Ceph.Monitor == nil {
+			continue
+		}
+		if m.Name == s.Member && m.Spec.Ceph.Monitor.Name == s.Daemon.ID {
+			mine = true
+			continue
+		}
+		others = append(others, m.Spec.Ceph.Monitor.Name)
+	}
+	switch {
+	case slices.Contains(others, s.Daemon.ID):
+		return passing("another member has monitor %s", s.Daemon.ID)
+	case s.Daemon.First && (len(others) > 0 || view.Noted(c, v1alpha1.AnnotationCephFormed)):
+		return passing("monitor %s is not the first one", s.Daemon.ID)
+	case !s.Daemon.First && len(others) == 0 && !view.Noted(c, v1alpha1.AnnotationCephFormed):
+		return passing("monitor %s would wait for ever for others", s.Daemon.ID)
+	}
+	if mine {
+		return nil
+	}
+	made := view.MonitorsMade(c)
+	if cephname.Letters(made) != s.Daemon.ID {
+		return passing("the name %s is not the next one", s.Daemon.ID)
+	}
+	return b.note(ctx, s, v1alpha1.AnnotationCephMonitors, fmt.Sprintf("%s/%d", c.UID, made+1))
+}
+
+// form puts on record that monitors were seen as a quorum, and then deploys the first one as all others are: should its data be lost, it makes no other Ceph cluster.
+func (b *Backend) form(ctx context.Context, s view.Step) error {
+	if err := b.note(ctx, s, v1alpha1.AnnotationCephFormed, s.UID); err != nil {
+		return err
+	}
+	return nil
+}
+
+// removeMonitor takes a monitor out of the map, then its workload, then its record. Its data are removed after that.
+func (b *Backend) removeMonitor(ctx context.Context, s view.Step) error {
+	s.Ceph = decideceph.Step{Do: decideceph.RemoveMonitor, Name: s.Ceph.Name, Host: s.Ceph.Host, ID: -1}
+	if err := b.have(ctx, s); err != nil {
+		return err
+	}
+	if err := b.remove(ctx, s, cephname.Workload(s.Cluster, cephname.DaemonMonitor, s.Ceph.Name), &appsv1.Deployment{}); err != nil {
+		return err
+	}
+	defer b.memory.changed(types.UID(s.UID))
+	err := b.member(ctx, s, func(r *v1alpha1.MemberCeph) error {
+		if r.Monitor == nil || r.Monitor.Name != s.Ceph.Name {
+			return nil
+		}
+		r.Monitor = nil
+		if !slices.Contains(r.Swept, s.Ceph.Name) {
+			r.Swept = append(r.Swept, s.Ceph.Name)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c, err := b.cluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	return b.configMap(ctx, c)
+}
+
+// listening are the monitors on record, as the API server itself knows them.
+func (b *Backend) listening(ctx context.Context, c *v1alpha1.Cluster) ([]cephpod.Monitor, error) {
+	members, err := kube.MembersOf(ctx, b.Live, c.UID)
+	if err != nil {
+		return nil, err
+	}
+	var out []cephpod.Monitor
+	for _, m := range members {
+		if m.Spec.Ceph != nil && m.Spec.Ceph.Monitor != nil {
+			out = append(out, cephpod.Monitor{Name: m.Spec.Ceph.Monitor.Name, Address: m.Spec.Ceph.Monitor.Address})
+		}
+	}
+	return out, nil
+}

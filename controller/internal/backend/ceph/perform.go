@@ -1,0 +1,105 @@
+package ceph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"quarry.storage/quarry/controller/internal/ceph"
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph/view"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Perform performs the steps of one host, or of the whole, in order, and stops at the first that fails, or that may not be taken any more. It returns how many were performed.
+func (b *Backend) Perform(ctx context.Context, host string, steps backend.Steps) (done int, err error) {
+	for s, err := range steps {
+		if err != nil {
+			return done, err
+		}
+		if err := b.perform(ctx, host, s); err != nil {
+			return done, failed(fmt.Errorf("%s: %w", s.Action(), err))
+		}
+		done++
+	}
+	return done, nil
+}
+
+func (b *Backend) perform(ctx context.Context, host string, step backend.Step) error {
+	s, ok := step.(view.Step)
+	if !ok || s.Host() != host && s.Via() != host {
+		return fmt.Errorf("step %T of host %q via %q was given to host %q", step, step.Host(), step.Via(), host)
+	}
+	do := map[string]func(context.Context, view.Step) error{
+		v1alpha1.ActionWipeDevice: b.wipe, v1alpha1.ActionTakeDisks: b.takeDisks,
+		v1alpha1.ActionPrepareCeph: b.prepare, v1alpha1.ActionFormCeph: b.form, v1alpha1.ActionConfigureCeph: b.configure,
+		v1alpha1.ActionStartMonitor: b.startMonitor, v1alpha1.ActionRemoveMonitor: b.removeMonitor,
+		v1alpha1.ActionDeployDaemon: b.deploy, v1alpha1.ActionReplaceDaemon: b.deploy, v1alpha1.ActionStartOSD: b.deploy,
+		v1alpha1.ActionRemoveDaemon: b.removeDaemon, v1alpha1.ActionStopOSD: b.removeDaemon,
+		v1alpha1.ActionRegisterOSD: b.register, v1alpha1.ActionPrepareOSD: b.prepareOSD, v1alpha1.ActionZapOSD: b.zap,
+		v1alpha1.ActionOutOSD: b.out, v1alpha1.ActionInOSD: b.in, v1alpha1.ActionPurgeOSD: b.purge,
+		v1alpha1.ActionRemoveHost: b.have, v1alpha1.ActionChangePool: b.have, v1alpha1.ActionRequireRelease: b.have,
+		v1alpha1.ActionSetNoOut: b.setNoOut, v1alpha1.ActionUnsetNoOut: b.unsetNoOut,
+		v1alpha1.ActionServeFilesystem: b.serve, v1alpha1.ActionTearDownCeph: b.tearDown,
+	}[s.Does]
+	if do == nil {
+		return fmt.Errorf("unknown action %q", s.Does)
+	}
+	return do(ctx, s)
+}
+
+// have has the monitors make the change of a step. What Ceph said before is not true any more, whatever comes of it.
+func (b *Backend) have(ctx context.Context, s view.Step) error {
+	c, err := b.client(s.UID)
+	if err != nil {
+		return err
+	}
+	defer b.memory.changed(types.UID(s.UID))
+	return c.Do(ctx, s.Ceph)
+}
+
+// isPassing reports whether the next look takes an error in: somebody was busy, or away, or Ceph says that it is not safe any more.
+func isPassing(err error) bool {
+	if errors.Is(err, ceph.ErrUnsafe) || errors.Is(err, ceph.ErrUnreachable) {
+		return true
+	}
+	f := &decide.Fault{}
+	return errors.As(err, &f) && (f.Kind == decide.FaultBusy || f.Kind == decide.FaultUnavailable)
+}
+
+func (b *Backend) wipe(ctx context.Context, s view.Step) error {
+	for _, d := range s.Devices {
+		if _, err := b.Agents.WipeDevice(ctx, s.On, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeDisks puts disks on record, each with the UUID of its OSD.
+func (b *Backend) takeDisks(ctx context.Context, s view.Step) error {
+	return b.member(ctx, s, func(r *v1alpha1.MemberCeph) error {
+		for _, d := range s.Devices {
+			o, err := view.RecordOf(s.UID, d)
+			if err != nil {
+				return err
+			}
+			if !onRecord(r, o.UUID) {
+				r.OSDs = append(r.OSDs, o)
+			}
+		}
+		return nil
+	})
+}
+
+func onRecord(r *v1alpha1.MemberCeph, uuid string) bool {
+	for _, o := range r.OSDs {
+		if o.UUID == uuid {
+			return true
+		}
+	}
+	return false
+}

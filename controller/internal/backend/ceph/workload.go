@@ -1,0 +1,115 @@
+package ceph
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/ceph/view"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+	"quarry.storage/quarry/pkg/cephvolume"
+)
+
+// Keys of the ConfigMap beside the configuration file: the options that Ceph was told, and those that it refuses.
+const (
+	keyOptions = "options.json"
+	keyRefused = "refused.json"
+)
+
+// workloads reads what is deployed for a Cluster, from the API server itself.
+func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster) (*view.Workloads, error) {
+	w := &view.Workloads{Tools: map[string]string{}, Sweeps: map[string]bool{}, Pods: map[string]int{}, OSDPods: map[string]bool{}}
+	ours := []client.ListOption{client.InNamespace(cephname.Namespace), client.MatchingLabels{cephname.LabelFSID: string(c.UID)}}
+	var deployments appsv1.DeploymentList
+	if err := b.Live.List(ctx, &deployments, ours...); err != nil {
+		return nil, fmt.Errorf("list the Deployments of Cluster %s: %w", c.Name, err)
+	}
+	for i := range deployments.Items {
+		d := &deployments.Items[i]
+		x := view.Workload{
+			Kind: d.Labels[cephname.LabelDaemon], ID: d.Labels[cephname.LabelID], Node: d.Annotations[cephname.AnnotationNode], UUID: d.Annotations[cephname.AnnotationOSD],
+			Template: cephpod.Template(d), Ready: d.Status.ReadyReplicas > 0,
+		}
+		if containers := d.Spec.Template.Spec.Containers; len(containers) > 0 {
+			x.Image = containers[0].Image
+		}
+		w.Daemons = append(w.Daemons, x)
+	}
+	var pods corev1.PodList
+	if err := b.Live.List(ctx, &pods, ours...); err != nil {
+		return nil, fmt.Errorf("list the pods of Cluster %s: %w", c.Name, err)
+	}
+	for i := range pods.Items {
+		count(w, &pods.Items[i])
+	}
+	return w, b.files(ctx, c, w)
+}
+
+// count takes in one pod.
+func count(w *view.Workloads, p *corev1.Pod) {
+	kind := p.Labels[cephname.LabelDaemon]
+	switch kind {
+	case "sweep":
+		w.Sweeps[p.Labels[cephname.LabelID]] = p.Status.Phase == corev1.PodSucceeded
+		return
+	case cephname.DaemonOSD:
+		w.OSDPods[p.Annotations[cephname.AnnotationOSD]] = true
+	case cephname.DaemonTools:
+		for _, s := range p.Status.ContainerStatuses {
+			// The runtime's name comes before the ID.
+			if _, id, ok := strings.Cut(s.ContainerID, "://"); ok && s.State.Running != nil && p.DeletionTimestamp.IsZero() {
+				w.Tools[p.Annotations[cephname.AnnotationNode]] = id
+			}
+		}
+	}
+	w.Pods[kind]++
+}
+
+// files reads Secrets and ConfigMap.
+func (b *Backend) files(ctx context.Context, c *v1alpha1.Cluster, w *view.Workloads) error {
+	config := &corev1.ConfigMap{}
+	there, err := b.get(ctx, cephname.Config(c.Name), config)
+	if err != nil {
+		return err
+	}
+	w.Left = there && config.Labels[cephname.LabelFSID] == string(c.UID)
+	if w.Left {
+		w.Config, w.Options, w.Refused = config.Data[cephname.KeyConfig], map[string]string{}, map[string]string{}
+		for key, into := range map[string]*map[string]string{keyOptions: &w.Options, keyRefused: &w.Refused} {
+			if err := json.Unmarshal([]byte(config.Data[key]), into); err != nil && config.Data[key] != "" {
+				return fmt.Errorf("%s of ConfigMap %s: %w", key, config.Name, err)
+			}
+		}
+	}
+	keys, clients := &corev1.Secret{}, &corev1.Secret{}
+	if there, err = b.get(ctx, cephname.Keys(c.Name), keys); err != nil {
+		return err
+	}
+	ours := there && keys.Labels[cephname.LabelFSID] == string(c.UID)
+	w.Keys = ours && len(keys.Data[cephname.KeyMonitor]) > 0 && len(keys.Data[cephname.KeyAdmin]) > 0
+	w.Left = w.Left || ours
+	if there, err = b.get(ctx, cephname.Client(c.Name), clients); err != nil {
+		return err
+	}
+	if ours = there && clients.Labels[cephname.LabelFSID] == string(c.UID); ours && len(clients.Data[cephname.KeySecret]) > 0 {
+		w.Client = string(clients.Data[cephvolume.SecretMonitors])
+	}
+	w.Left = w.Left || ours
+	return nil
+}
+
+func (b *Backend) get(ctx context.Context, name string, o client.Object) (bool, error) {
+	err := b.Live.Get(ctx, types.NamespacedName{Namespace: cephname.Namespace, Name: name}, o)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("get %T %s: %w", o, name, err)
+	}
+	return err == nil, nil
+}
