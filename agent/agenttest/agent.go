@@ -221,7 +221,6 @@ func (a *Agent) start() error {
 		Contents: csilvm.Contents{Devices: node{session: s}, Filesystems: node{session: s}},
 	})
 	srv := server.New(server.Config{
-		OSDs:     true,
 		Luns:     a.opts.Luns,
 		NodeName: a.opts.NodeName, Version: a.opts.Version, KernelRelease: "6.12.0-fake", BootID: fakeUUID("boot", a.opts.NodeName),
 		Node: engine, LVM: s, Shares: a.opts.Shares, SharedGroups: a.opts.SharedGroups, Uptime: func() (time.Duration, error) { return time.Since(a.booted), nil }, Log: a.opts.Log,

@@ -89,7 +89,8 @@ func newRealNode(t *testing.T, root string) *realNode {
 	t.Helper()
 	n := &realNode{t: t, ca: agenttest.NewCA(t), path: loop(t, root), proc: t.TempDir()}
 	if err := errors.Join(os.Mkdir(filepath.Join(n.proc, "7"), 0o755), os.Symlink(root, filepath.Join(n.proc, "7/root")),
-		os.Mkdir(filepath.Join(n.proc, "1"), 0o755), os.Symlink("/", filepath.Join(n.proc, "1/root")), os.WriteFile(filepath.Join(n.proc, "1/cgroup"), nil, 0o600),
+		os.MkdirAll(filepath.Join(n.proc, "1/root/var/log/containers"), 0o755),
+		os.WriteFile(filepath.Join(n.proc, "1/root/var/log/containers/pod_quarry-ceph_tools-"+n.Tools()+".log"), nil, 0o600), os.WriteFile(filepath.Join(n.proc, "1/cgroup"), nil, 0o600),
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func newRealNode(t *testing.T, root string) *realNode {
 	policy := plan.Policy{MinSizeBytes: 1 << 30, AllowTypes: []string{"loop"}}
 	n.engine = node.Config{Policy: policy, Groups: observer, Resolve: node.ResolveLinks}
 	n.watch = quiet.Config{Source: observer, Devices: observer, Guard: onDisk, Policy: policy, Quiet: 100 * time.Millisecond}
-	n.server = server.Config{OSDs: true, NodeName: nodeName, Version: "test", KernelRelease: "any", BootID: "any", LVM: volumes, Log: logr.Discard()}
+	n.server = server.Config{NodeName: nodeName, Version: "test", KernelRelease: "any", BootID: "any", LVM: volumes, Log: logr.Discard()}
 	return n
 }
 

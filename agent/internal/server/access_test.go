@@ -7,7 +7,6 @@ import (
 	"crypto/x509/pkix"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -27,7 +26,7 @@ func from(ctx context.Context, commonName string) context.Context {
 
 // TestAccess_isComplete: whoever adds a method says who may call it, and nothing is left behind of one that is gone.
 func TestAccess_isComplete(t *testing.T) {
-	s := &Server{cfg: Config{Shares: noShares{}, SharedGroups: noGroups{}, OSDs: true, Log: logr.Discard()}, metrics: newMetrics(nil)}
+	s := &Server{cfg: Config{Shares: noShares{}, SharedGroups: noGroups{}, Log: logr.Discard()}, metrics: newMetrics(nil)}
 	served := map[string]bool{}
 	s.cfg.Luns = noLuns{}
 	for service, info := range s.newGRPC(&tls.Config{}).GetServiceInfo() {
@@ -43,16 +42,6 @@ func TestAccess_isComplete(t *testing.T) {
 	for _, method := range access.Methods() {
 		if !served[method] {
 			t.Errorf("%s is in the table of package access and not served", method)
-		}
-	}
-}
-
-// TestServer_servesNoOSDs: an agent that nobody told to runs no program of a container.
-func TestServer_servesNoOSDs(t *testing.T) {
-	s := &Server{cfg: Config{Log: logr.Discard()}, metrics: newMetrics(nil)}
-	for service := range s.newGRPC(&tls.Config{}).GetServiceInfo() {
-		if strings.Contains(service, "Osd") {
-			t.Errorf("%s is served", service)
 		}
 	}
 }

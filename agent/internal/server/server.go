@@ -51,8 +51,6 @@ type Config struct {
 	Shares SharedDirectories
 	// SharedGroups works on the groups of shared LUNs; the service is not served when it is nil.
 	SharedGroups sharedgroup.Groups
-	// OSDs has OsdService served, which runs a program of a container that the caller names. No agent serves it while no storage uses it.
-	OSDs bool
 	// Uptime tells how long ago the node booted, on the clock of plan.Device.Appeared; nobody is told when it is nil.
 	Uptime func() (time.Duration, error)
 	// HandshakeFailed is told of every handshake that fails; it may be nil.
@@ -144,9 +142,7 @@ func (s *Server) newGRPC(config *tls.Config) *grpc.Server {
 	agentv1.RegisterDeviceServiceServer(g, &deviceService{Server: s})
 	agentv1.RegisterVolumeGroupServiceServer(g, &volumeGroupService{Server: s})
 	agentv1.RegisterLogicalVolumeServiceServer(g, &logicalVolumeService{Server: s})
-	if s.cfg.OSDs {
-		osd.Register(g, s.node, validIdentities)
-	}
+	osd.Register(g, s.node, validIdentities)
 	iscsi.Register(g, s.cfg.Luns, s.cfg.BootID)
 	if s.cfg.Shares != nil {
 		agentv1.RegisterSharedDirectoryServiceServer(g, &sharedDirectoryService{shares: s.cfg.Shares})

@@ -93,7 +93,8 @@ func newBench(t *testing.T) *bench {
 	if err := errors.Join(
 		unix.Mknod(inside, unix.S_IFBLK|0o600, int(st.Rdev)), os.Mkdir(filepath.Join(proc, "7"), 0o755),
 		os.WriteFile(filepath.Join(proc, "7/cgroup"), []byte("0::/"+tools), 0o600), os.Symlink(root, filepath.Join(proc, "7/root")),
-		os.Mkdir(filepath.Join(proc, "1"), 0o755), os.Symlink("/", filepath.Join(proc, "1/root")), os.WriteFile(filepath.Join(proc, "1/cgroup"), nil, 0o600),
+		os.MkdirAll(filepath.Join(proc, "1/root/var/log/containers"), 0o755),
+		os.WriteFile(filepath.Join(proc, "1/root/var/log/containers/pod_quarry-ceph_tools-"+tools+".log"), nil, 0o600), os.WriteFile(filepath.Join(proc, "1/cgroup"), nil, 0o600),
 	); err != nil {
 		t.Fatal(err)
 	}

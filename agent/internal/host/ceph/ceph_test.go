@@ -25,6 +25,11 @@ func node(t *testing.T, cgroup string) (proc, root string) {
 	t.Helper()
 	proc, root = t.TempDir(), t.TempDir()
 	host := t.TempDir()
+	link := filepath.Join(host, "run/logs/ceph-c1-tools-h1_quarry-ceph_tools-"+container+".log")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.WriteFile(link, nil, 0o600), os.MkdirAll(filepath.Join(host, "var/log"), 0o755),
+		os.Symlink("/run/logs", filepath.Join(host, "var/log/containers"))); err != nil {
+		t.Fatal(err)
+	}
 	for _, p := range []struct{ pid, group, root string }{{"1", "0::/init.scope\n", host}, {"39", cgroup, host}, {"40", cgroup, root}} {
 		dir := filepath.Join(proc, p.pid)
 		if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "cgroup"), []byte(p.group), 0o600), os.Symlink(p.root, filepath.Join(dir, "root"))); err != nil {
@@ -125,6 +130,41 @@ func TestMkfs_unreadable(t *testing.T) {
 	}
 	if err := New(Config{Runner: run.NewFake(), Proc: proc}).Mkfs(t.Context(), osd7); err == nil || errors.Is(err, ErrNoContainer) {
 		t.Error(err)
+	}
+}
+
+// TestFind_foreignPod: a container is named as the tools by its kubelet, which knows the namespace, not by whoever asks.
+func TestFind_foreignPod(t *testing.T) {
+	for name, link := range map[string]string{
+		"another namespace":              "ceph-c1-tools-h1_default_tools-" + container,
+		"a namespace that begins so":     "ceph-c1-tools-h1_quarry-ceph-x_tools-" + container,
+		"another container of that pod":  "ceph-c1-mon-a_quarry-ceph_mon-" + container,
+		"a container that ends so":       "x_quarry-ceph_my-tools-" + container,
+		"a pod that is called like that": "quarry-ceph_default_tools-" + container,
+		"another ID":                     "ceph-c1-tools-h1_quarry-ceph_tools-" + strings.Repeat("f", 64),
+	} {
+		proc, _ := node(t, "0::/kubepods/pod1/"+container+"\n")
+		tool := New(Config{Runner: run.NewFake(), Proc: proc})
+		if err := tool.Find(container); err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(proc, "1/root/run/logs")
+		links, err := os.ReadDir(dir)
+		if err != nil || len(links) != 1 {
+			t.Fatal(links, err)
+		}
+		if err := os.Rename(filepath.Join(dir, links[0].Name()), filepath.Join(dir, link+".log")); err != nil {
+			t.Fatal(err)
+		}
+		if err := tool.Find(container); !errors.Is(err, ErrNoContainer) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := tool.Find(container); err == nil || errors.Is(err, ErrNoContainer) {
+			t.Errorf("logs that cannot be read: %v", err)
+		}
 	}
 }
 

@@ -21,6 +21,9 @@ func (t *Tool) root(container string) (*os.File, error) {
 	if !containerID.MatchString(container) {
 		return nil, fmt.Errorf("container %q: %w", container, ErrNoContainer)
 	}
+	if err := t.named(container); err != nil {
+		return nil, err
+	}
 	entries, err := os.ReadDir(t.cfg.Proc)
 	if err != nil {
 		return nil, err
