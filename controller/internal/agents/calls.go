@@ -31,7 +31,7 @@ const requestIDKey = "x-request-id"
 // WipeDevice makes a device clean and returns it as it is then.
 func (p *Pool) WipeDevice(ctx context.Context, node string, d decide.Device) (decide.Device, error) {
 	const call = "WipeDevice"
-	if err := p.unshared(node, call, d); err != nil {
+	if err := p.Unshared(node, call, d); err != nil {
 		return decide.Device{}, err
 	}
 	var r *agentv1.WipeDeviceResponse
@@ -58,7 +58,7 @@ func (p *Pool) WipeDevice(ctx context.Context, node string, d decide.Device) (de
 // EnsureVolumeGroup makes a group of the owner hold at least the given devices.
 func (p *Pool) EnsureVolumeGroup(ctx context.Context, node string, group decide.GroupRef, devices []decide.Device) error {
 	const call = "EnsureVolumeGroup"
-	if err := p.unshared(node, call, devices...); err != nil {
+	if err := p.Unshared(node, call, devices...); err != nil {
 		return err
 	}
 	var r *agentv1.EnsureVolumeGroupResponse
@@ -112,7 +112,7 @@ func (p *Pool) ForgetMissingDevice(ctx context.Context, node string, group decid
 // MoveExtents moves extents off a device of a group of the owner, as long as the agent takes its turn. The group tells what is left.
 func (p *Pool) MoveExtents(ctx context.Context, node string, group decide.GroupRef, device decide.Device, avoid []string) error {
 	const call = "MoveExtents"
-	if err := p.unshared(node, call, append(p.ofGroup(node, group.Name, group.Owner), device)...); err != nil {
+	if err := p.Unshared(node, call, append(p.ofGroup(node, group.Name, group.Owner), device)...); err != nil {
 		return err
 	}
 	var r *agentv1.MoveExtentsResponse
@@ -185,7 +185,7 @@ func (p *Pool) TakeOverVolumeGroup(ctx context.Context, node string, group decid
 func (p *Pool) importGroup(ctx context.Context, node string, req *agentv1.ImportVolumeGroupRequest) error {
 	const call = "ImportVolumeGroup"
 	meant := func(g decide.Group) bool { return g.UUID == req.GetUuid() }
-	if err := p.unshared(node, call, p.members(node, meant)...); err != nil {
+	if err := p.Unshared(node, call, p.members(node, meant)...); err != nil {
 		return err
 	}
 	var r *agentv1.ImportVolumeGroupResponse

@@ -138,8 +138,8 @@ func (p *Pool) Recall(node string, devices []decide.Device) {
 	p.publish(others...)
 }
 
-// unshared refuses a call that would write to a device that another node sees: its report may have come after the decision.
-func (p *Pool) unshared(node, call string, devices ...decide.Device) error {
+// Unshared refuses a call that would write to a device that another node sees: its report may have come after the decision.
+func (p *Pool) Unshared(node, call string, devices ...decide.Device) error {
 	for _, d := range devices {
 		if other := p.sightings.other(node, d); other != "" {
 			return &decide.Fault{

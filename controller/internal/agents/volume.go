@@ -100,7 +100,7 @@ func zeroingOf(z decide.Zero) agentv1.Zeroing {
 // EnsureThinPool makes a thin pool, or grows it to the size that is wanted.
 func (p *Pool) EnsureThinPool(ctx context.Context, node string, t decide.ThinPoolSpec) (decide.ThinPool, error) {
 	const call = "EnsureThinPool"
-	if err := p.unshared(node, call, p.ofGroup(node, t.Group, t.Owner)...); err != nil {
+	if err := p.Unshared(node, call, p.ofGroup(node, t.Group, t.Owner)...); err != nil {
 		return decide.ThinPool{}, err
 	}
 	var r *agentv1.EnsureThinPoolResponse
@@ -121,7 +121,7 @@ func (p *Pool) EnsureThinPool(ctx context.Context, node string, t decide.ThinPoo
 // RepairThinPool repairs the metadata of a damaged thin pool of a group of the owner, as it was when its agent told the digest.
 func (p *Pool) RepairThinPool(ctx context.Context, node string, group decide.GroupRef, pool, digest string) error {
 	const call = "RepairThinPool"
-	if err := p.unshared(node, call, p.ofGroup(node, group.Name, group.Owner)...); err != nil {
+	if err := p.Unshared(node, call, p.ofGroup(node, group.Name, group.Owner)...); err != nil {
 		return err
 	}
 	var r *agentv1.RepairThinPoolResponse
