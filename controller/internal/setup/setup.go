@@ -222,7 +222,11 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	if err := nodes.SetupWithManager(ctx, mgr, pool.Changes()); err != nil {
 		return fmt.Errorf("add reconciler of storagenodes: %w", err)
 	}
-	all, byKind := bindings(mgr, pool, cfg.Namespace), kinds{}
+	start, err := remote(mgr.GetConfig())
+	if err != nil {
+		return err
+	}
+	all, byKind := bindings(mgr, pool, cfg.Namespace, start), kinds{}
 	table := entries(all)
 	drivers, err := csiDrivers(ctx, mgr, cfg, table, byKind.profile)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"quarry.storage/quarry/controller/internal/agents"
 	"quarry.storage/quarry/controller/internal/backend/lvm"
 	"quarry.storage/quarry/controller/internal/backend/nfs"
+	"quarry.storage/quarry/controller/internal/ceph/execpod"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/reconcile/cluster"
@@ -65,18 +66,19 @@ func (d direct) List(ctx context.Context, l client.ObjectList, options ...client
 }
 
 // bindings returns all kinds of storages. A new kind is added here.
-func bindings(m clients, pool *agents.Pool, namespace string) []binding {
+func bindings(m clients, pool *agents.Pool, namespace string, start execpod.Starter) []binding {
 	local := &lvm.Backend{
 		Agents: pool, Changer: pool, Records: lvm.Recorder{Client: m.GetClient(), Live: m.GetAPIReader()}, Client: m.GetAPIReader(),
 	}
 	shares := &nfs.Backend{Agents: pool, Now: time.Now}
 	luns := sharedLuns(m, pool, namespace)
+	files := sharedFilesystems(m, pool, start)
 	return []binding{
 		{
 			bind: func(c storage.Config) *storage.Reconciler {
-				return cluster.New(c, cluster.Backends{v1alpha1.StorageTypeLVM: local})
+				return cluster.New(c, cluster.Backends{v1alpha1.StorageTypeLVM: local, v1alpha1.StorageTypeCephFS: files})
 			},
-			backends: []storage.Backend{local},
+			backends: []storage.Backend{local, files},
 		},
 		{
 			bind:     func(c storage.Config) *storage.Reconciler { return sharereconcile.New(c, shares) },
