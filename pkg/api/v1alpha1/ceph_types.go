@@ -133,7 +133,7 @@ type MemberCeph struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=uuid
-	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:MaxItems=64
 	OSDs []MemberOSD `json:"osds,omitempty"`
 	// Swept are monitors that the member had, and whose data are still to be removed from the node.
 	// +optional
@@ -162,6 +162,7 @@ type MemberMonitor struct {
 // MemberOSD is the record of an OSD.
 type MemberOSD struct {
 	// UUID of the OSD.
+	// +kubebuilder:validation:MaxLength=36
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`
 	UUID string `json:"uuid"`
 	// Path of the disk when it was taken.
