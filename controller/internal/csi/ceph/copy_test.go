@@ -1,0 +1,182 @@
+package ceph_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"quarry.storage/quarry/pkg/cephvolume"
+)
+
+func TestSnapshots_outliveTheirVolume(t *testing.T) {
+	s := newSuite(t)
+	s.create(pvc)
+	one := s.snapshot(snap, handle(pvc))
+	again := s.snapshot(snap, handle(pvc))
+	if one.GetSnapshotId() != again.GetSnapshotId() || !one.GetReadyToUse() || one.GetSizeBytes() != gib || one.GetSourceVolumeId() != handle(pvc) || one.GetCreationTime() == nil {
+		t.Errorf("%v, %v", one, again)
+	}
+	if err := s.remove(handle(pvc)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.CreateVolume(t.Context(), request(pvc))
+	wantCode(t, "the name of a volume whose snapshots are left", err, codes.FailedPrecondition)
+	_, err = s.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "second", SourceVolumeId: handle(pvc)})
+	wantCode(t, "a snapshot of a deleted volume", err, codes.NotFound)
+	if v := s.create(pvc2, fromSnapshot(one.GetSnapshotId()), sized(2*gib)); v.GetCapacityBytes() != 2*gib {
+		t.Errorf("%v", v)
+	}
+	r, err := s.ListSnapshots(t.Context(), &csi.ListSnapshotsRequest{SourceVolumeId: handle(pvc)})
+	if err != nil || len(r.GetEntries()) != 1 {
+		t.Errorf("%v, %v", r, err)
+	}
+	for range 2 {
+		if err := s.removeSnapshot(one.GetSnapshotId()); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := s.left(); got != pvc2+" 2147483648" {
+		t.Errorf("left is %s", got)
+	}
+}
+
+func TestCopies_areReadyWhenWhole(t *testing.T) {
+	s := newSuite(t)
+	s.ceph.Volumes.Looks = 6
+	s.create(pvc)
+	_, err := s.CreateVolume(t.Context(), request(pvc2, fromVolume(handle(pvc)), sized(2*gib)))
+	wantCode(t, "while it is copied", err, codes.Aborted)
+	r, err := s.ControllerGetVolume(t.Context(), &csi.ControllerGetVolumeRequest{VolumeId: handle(pvc2)})
+	if err != nil || !r.GetStatus().GetVolumeCondition().GetAbnormal() {
+		t.Errorf("%v, %v", r, err)
+	}
+	_, err = s.CreateVolume(t.Context(), request(pvc2))
+	wantCode(t, "an empty volume of the name", err, codes.AlreadyExists)
+	if v := s.create(pvc2, fromVolume(handle(pvc)), sized(2*gib)); v.GetCapacityBytes() != 2*gib {
+		t.Errorf("%v", v)
+	}
+	if strings.Contains(s.left(), "@") {
+		t.Errorf("the snapshot that the copy was made from is left: %s", s.left())
+	}
+	s.create(pvc2, fromVolume(handle(pvc)), sized(2*gib))
+	one := s.snapshot(snap, handle(pvc)).GetSnapshotId()
+	_, err = s.CreateVolume(t.Context(), request(pvc2, fromSnapshot(one)))
+	wantCode(t, "another source", err, codes.AlreadyExists)
+	_, err = s.CreateVolume(t.Context(), request("pvc-11111111-2222-4333-8444-55555555555a", fromSnapshot(one), sized(1), func(r *csi.CreateVolumeRequest) { r.CapacityRange.LimitBytes = gib / 2 }))
+	wantCode(t, "less than the source", err, codes.OutOfRange)
+}
+
+func TestCopies_thatFail(t *testing.T) {
+	s := newSuite(t)
+	s.ceph.Volumes.Looks = 1000
+	s.create(pvc)
+	_, err := s.CreateVolume(t.Context(), request(pvc2, fromVolume(handle(pvc))))
+	wantCode(t, "while it is copied", err, codes.Aborted)
+	s.ceph.Volumes.All[pvc2].State = "failed"
+	s.ceph.Volumes.Looks = 0
+	s.create(pvc2, fromVolume(handle(pvc)))
+	if got := s.ceph.Volumes.All[pvc2].State; got != "complete" {
+		t.Error(got)
+	}
+}
+
+// TestCopies_deleted: a copy is deleted while it is made, and so is what it is made of; nothing is left.
+func TestCopies_deleted(t *testing.T) {
+	for name, order := range map[string][]string{"the copy first": {pvc2, pvc}, "the source first": {pvc, pvc2}} {
+		s := newSuite(t)
+		s.ceph.Volumes.Looks = 1000
+		s.create(pvc)
+		_, err := s.CreateVolume(t.Context(), request(pvc2, fromVolume(handle(pvc))))
+		wantCode(t, name, err, codes.Aborted)
+		for _, v := range order {
+			if err := s.remove(handle(v)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if got := s.left(); got != "" {
+			t.Errorf("%s: left is %s", name, got)
+		}
+	}
+	s := newSuite(t)
+	s.create(pvc)
+	one := s.snapshot(snap, handle(pvc)).GetSnapshotId()
+	s.ceph.Volumes.Looks = 1000
+	if _, err := s.CreateVolume(t.Context(), request(pvc2, fromSnapshot(one))); status.Code(err) != codes.Aborted {
+		t.Fatal(err)
+	}
+	wantCode(t, "a snapshot that is copied", s.removeSnapshot(one), codes.Aborted)
+	// A copy that never began leaves its snapshot.
+	s.ceph.Volumes.All[pvc].Snapshots[cephvolume.CopyName(cephvolume.Name("never"))] = gib
+	if err := s.remove(handle(pvc)); err != nil || strings.Contains(s.left(), "@copy-") {
+		t.Errorf("%v, left is %s", err, s.left())
+	}
+}
+
+// TestKilledAnywhere cuts every command off, before and after it was performed, and repeats the call.
+func TestKilledAnywhere(t *testing.T) {
+	calls := map[string]func(s *suite) error{
+		"create": func(s *suite) error { _, err := s.CreateVolume(s.t.Context(), request(pvc2)); return err },
+		"copy": func(s *suite) error {
+			_, err := s.CreateVolume(s.t.Context(), request(pvc2, fromVolume(handle(pvc)), sized(2*gib)))
+			return err
+		},
+		"grow": func(s *suite) error {
+			_, err := s.ControllerExpandVolume(s.t.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: handle(pvc), CapacityRange: &csi.CapacityRange{RequiredBytes: 5 * gib}})
+			return err
+		},
+		"snapshot": func(s *suite) error {
+			_, err := s.CreateSnapshot(s.t.Context(), &csi.CreateSnapshotRequest{Name: snap, SourceVolumeId: handle(pvc)})
+			return err
+		},
+		"delete": func(s *suite) error { return s.remove(handle(pvc)) },
+	}
+	want := map[string]string{
+		"create": pvc + " 1073741824, " + pvc2 + " 1073741824", "copy": pvc + " 1073741824, " + pvc2 + " 2147483648", "grow": pvc + " 5368709120",
+		"snapshot": pvc + " 1073741824, " + pvc + "@snap-" + snap[9:], "delete": "",
+	}
+	for name, call := range calls {
+		for cut := 0; ; cut++ {
+			reached := killed(t, name, want[name], call, cut, false)
+			if killed(t, name, want[name], call, cut, true); !reached {
+				break
+			}
+		}
+	}
+}
+
+// killed cuts one command off, and repeats the call until it succeeds. It reports whether there were so many commands.
+func killed(t *testing.T, name, want string, call func(*suite) error, cut int, after bool) bool {
+	t.Helper()
+	s := newSuite(t)
+	s.create(pvc)
+	before, n := len(s.ceph.Changes()), 0
+	fail := func() error {
+		if n++; n == cut+1 {
+			return errCut
+		}
+		return nil
+	}
+	if after {
+		s.late = fail
+	} else {
+		s.ceph.Fail = func([]string) error { return fail() }
+	}
+	err := call(s)
+	reached := n > cut
+	for tries := 0; err != nil && tries < 20; tries++ {
+		if c := status.Code(err); c != codes.Aborted && c != codes.Unavailable {
+			t.Fatalf("%s, cut at command %d (after it: %t): %v", name, cut, after, err)
+		}
+		err = call(s)
+	}
+	left := strings.Split(s.left(), ", ")
+	slices.Sort(left)
+	if got := strings.Join(left, ", "); err != nil || got != want {
+		t.Errorf("%s, cut at command %d (after it: %t) of %q: left is %s, want %s; %v", name, cut, after, s.ceph.Changes()[before:], got, want, err)
+	}
+	return reached
+}

@@ -1,0 +1,123 @@
+package ceph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/ceph"
+	"quarry.storage/quarry/controller/internal/ceph/subvolume"
+	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// site is a Ceph cluster that answered, and was found to be the one that is meant.
+type site struct {
+	*subvolume.Client
+	owner *v1alpha1.Cluster
+}
+
+func (s site) fsid() string { return string(s.owner.UID) }
+
+// clusters returns the Clusters with a Ceph cluster, by FSID. They must not be changed.
+func (b *Backend) clusters(ctx context.Context) (map[string]*v1alpha1.Cluster, error) {
+	var list v1alpha1.ClusterList
+	if err := b.Reader.List(ctx, &list, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
+		return nil, fmt.Errorf("list clusters: %w", err)
+	}
+	out := map[string]*v1alpha1.Cluster{}
+	for i := range list.Items {
+		if c := &list.Items[i]; c.Spec.StorageType == v1alpha1.StorageTypeCephFS {
+			out[string(c.UID)] = c
+		}
+	}
+	return out, nil
+}
+
+// site asks the Ceph cluster with an FSID who it is. Without a Cluster of that UID nobody knows what became of its volumes.
+func (b *Backend) site(ctx context.Context, fsid string) (site, error) {
+	all, err := b.clusters(ctx)
+	if err != nil {
+		return site{}, err
+	}
+	owner := all[fsid]
+	if owner == nil {
+		return site{}, volume.Refuse(volume.Precondition, "no Cluster of type cephfs has the UID %s: it is not known where its volumes are", fsid)
+	}
+	return b.open(ctx, owner)
+}
+
+func (b *Backend) open(ctx context.Context, owner *v1alpha1.Cluster) (site, error) {
+	runner, err := b.Connect(ctx, string(owner.UID))
+	if err != nil {
+		return site{}, unavailable(owner, err)
+	}
+	c, err := ceph.New(ceph.Config{Runner: runner, FSID: string(owner.UID)})
+	if err != nil {
+		return site{}, err
+	}
+	volumes, err := subvolume.Open(ctx, c)
+	if err != nil {
+		return site{}, unavailable(owner, err)
+	}
+	return site{volumes, owner}, nil
+}
+
+func unavailable(owner *v1alpha1.Cluster, err error) error {
+	return volume.Refuse(volume.Unavailable, "the Ceph cluster of Cluster %s cannot be asked: %v", owner.Name, err)
+}
+
+// enospc and edquot are exit codes for too little room.
+const (
+	enospc = 28
+	edquot = 122
+)
+
+// told gives an error of Ceph the meaning that it has for a volume. What could not be asked is UNAVAILABLE.
+func told(err error) error {
+	failed, isAnswer := errors.AsType[*ceph.Error](err)
+	kind := volume.Kind(0)
+	switch {
+	case err == nil, is[*volume.Refusal](err), errors.Is(err, volume.ErrNotOurs):
+		return err
+	case errors.Is(err, subvolume.ErrAbsent):
+		kind = volume.NotFound
+	case errors.Is(err, subvolume.ErrBusy), errors.Is(err, subvolume.ErrExists):
+		kind = volume.Unfinished
+	case errors.Is(err, ceph.ErrUnreachable), errors.Is(err, ceph.ErrForeign), !isAnswer:
+		kind = volume.Unavailable
+	case failed.ExitCode == enospc || failed.ExitCode == edquot:
+		kind = volume.Exhausted
+	case errors.Is(err, ceph.ErrRefused):
+		// Nobody knows what that means.
+		return err
+	default:
+		// The filesystem or the group is missing, most of the time.
+		kind = volume.Precondition
+	}
+	return volume.Refuse(kind, "%v", err)
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// condition says what is wrong with all volumes of a Cluster, as it was seen last; nil where the Cluster is gone.
+func condition(owner *v1alpha1.Cluster) volume.Condition {
+	if owner == nil {
+		return volume.Abnormal("the Cluster that the volume belongs to does not exist")
+	}
+	for _, t := range []string{v1alpha1.ConditionMonitorsReady, v1alpha1.ConditionFilesystemReady, v1alpha1.ConditionCephHealthy} {
+		c := meta.FindStatusCondition(owner.Status.Conditions, t)
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason == v1alpha1.ReasonCephWarning || c.Reason == v1alpha1.ReasonMonitorMissing {
+			continue
+		}
+		return volume.Abnormal(c.Message)
+	}
+	return volume.Healthy()
+}
