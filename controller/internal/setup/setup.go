@@ -29,6 +29,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/agentpod"
 	"quarry.storage/quarry/controller/internal/agents"
+	"quarry.storage/quarry/controller/internal/ceph/execpod"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/pki"
@@ -222,9 +223,9 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	if err := nodes.SetupWithManager(ctx, mgr, pool.Changes()); err != nil {
 		return fmt.Errorf("add reconciler of storagenodes: %w", err)
 	}
-	start, err := remote(mgr.GetConfig())
+	start, err := execpod.Remote(mgr.GetConfig())
 	if err != nil {
-		return err
+		return fmt.Errorf("make what runs programs in pods: %w", err)
 	}
 	all, byKind := bindings(mgr, pool, cfg.Namespace, start), kinds{}
 	table := entries(all)

@@ -22,6 +22,7 @@ import (
 	sharereconcile "quarry.storage/quarry/controller/internal/reconcile/nfs"
 	"quarry.storage/quarry/controller/internal/reconcile/storage"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/work"
+	"quarry.storage/quarry/controller/internal/setup/filesystems"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -72,7 +73,7 @@ func bindings(m clients, pool *agents.Pool, namespace string, start execpod.Star
 	}
 	shares := &nfs.Backend{Agents: pool, Now: time.Now}
 	luns := sharedLuns(m, pool, namespace)
-	files := sharedFilesystems(m, pool, start)
+	files := filesystems.Backend(m, pool, start)
 	return []binding{
 		{
 			bind: func(c storage.Config) *storage.Reconciler {
