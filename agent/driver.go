@@ -9,9 +9,11 @@ import (
 
 	"quarry.storage/quarry/agent/internal/config"
 	"quarry.storage/quarry/agent/internal/csi"
+	"quarry.storage/quarry/agent/internal/csi/ceph"
 	"quarry.storage/quarry/agent/internal/csi/iscsi"
 	"quarry.storage/quarry/agent/internal/csi/lvm"
 	"quarry.storage/quarry/agent/internal/csi/nfs"
+	"quarry.storage/quarry/agent/internal/host/cephfs"
 	"quarry.storage/quarry/agent/internal/host/dm"
 	"quarry.storage/quarry/agent/internal/host/fs"
 	"quarry.storage/quarry/agent/internal/host/mount"
@@ -25,6 +27,11 @@ func newShares(cfg config.Config, log logr.Logger) *hostnfs.Client {
 	return hostnfs.New(hostnfs.Config{
 		NodeName: cfg.NodeName, Namespace: filepath.Join(cfg.ProcDir, "1/ns/net"), Log: log.WithName("nfs"),
 	})
+}
+
+// newCephMounts makes what mounts volumes of Ceph, in the same network namespace.
+func newCephMounts(cfg config.Config, log logr.Logger) *cephfs.Client {
+	return cephfs.New(cephfs.Config{Namespace: filepath.Join(cfg.ProcDir, "1/ns/net"), Log: log.WithName("ceph")})
 }
 
 // storages are what the sources of volumes work with. Local volumes are looked up and activated through the engine, under the same locks as the
@@ -53,6 +60,7 @@ func newDrivers(cfg config.Config, on storages, log logr.Logger, registry promet
 			Node: cfg.NodeName, Groups: on.groups, Luns: on.luns, Devices: newLinear(cfg),
 			Records: iscsi.Records{Dir: filepath.Join(cfg.SharedDir, "volumes")},
 		}),
+		ceph.New(ceph.Config{Mounts: newCephMounts(cfg, log), Places: kernel, Table: kernel, Log: common.Log}),
 		nfs.New(nfs.Config{Shares: on.shares, Places: kernel, Table: kernel, Log: common.Log, Registry: registry}),
 	} {
 		common.Source = source

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"quarry.storage/quarry/agent/internal/config"
+	cephchild "quarry.storage/quarry/agent/internal/host/cephfs/child"
 	"quarry.storage/quarry/agent/internal/host/nfs/child"
 	"quarry.storage/quarry/pkg/version"
 )
@@ -29,6 +30,9 @@ func main() {
 func start() int {
 	if len(os.Args) > 1 && os.Args[1] == child.Command {
 		return child.Main(os.Args, os.Stdin, os.Stdout)
+	}
+	if len(os.Args) > 1 && os.Args[1] == cephchild.Command {
+		return cephchild.Main(os.Args, os.Stdin, os.Stdout)
 	}
 	cfg, err := config.Parse(os.Args[1:], os.Getenv)
 	switch {

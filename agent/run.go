@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"quarry.storage/quarry/agent/internal/config"
+	cephchild "quarry.storage/quarry/agent/internal/host/cephfs/child"
 	"quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/host/nfs/child"
 	"quarry.storage/quarry/agent/internal/host/sole"
@@ -45,7 +46,7 @@ func run(ctx context.Context, cfg config.Config) error {
 	log := newLog(cfg.Verbosity)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	turn := sole.New(sole.Config{Dir: cfg.LVMDir, Proc: cfg.ProcDir, Except: child.Command, Pause: pause, Log: log.WithName("sole")})
+	turn := sole.New(sole.Config{Dir: cfg.LVMDir, Proc: cfg.ProcDir, Except: []string{child.Command, cephchild.Command}, Pause: pause, Log: log.WithName("sole")})
 	id := identity.New(identity.Config{
 		NodeName: cfg.NodeName, Log: log.WithName("identity"),
 		Signer: identity.API{URL: cfg.APIServer, TokenFile: cfg.TokenFile, CAFile: cfg.CAFile},

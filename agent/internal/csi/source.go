@@ -19,6 +19,8 @@ type Volume struct {
 	// Publish is what the controller returned when the volume was attached to this node; empty for a driver that does not attach. Only
 	// the calls that stage and publish carry it.
 	Publish map[string]string
+	// Secrets are what the StorageClass names for staging; only the call that stages carries them. They go into no error and no log.
+	Secrets map[string]string
 }
 
 // Access is how a volume is wanted.

@@ -29,7 +29,7 @@ func (d *node) NodeStageVolume(ctx context.Context, req *csi.NodeStageVolumeRequ
 		return nil, err
 	}
 	defer done()
-	v := Volume{Handle: req.GetVolumeId(), Context: req.GetVolumeContext(), Publish: req.GetPublishContext()}
+	v := Volume{Handle: req.GetVolumeId(), Context: req.GetVolumeContext(), Publish: req.GetPublishContext(), Secrets: req.GetSecrets()}
 	if err := d.stage(ctx, v, path, want); err != nil {
 		return nil, err
 	}

@@ -75,7 +75,8 @@ func (d *node) deviceStats(from From, at mount.Point, points []mount.Point) *csi
 
 func usages(u fs.Usage) []*csi.VolumeUsage {
 	out := []*csi.VolumeUsage{{Unit: csi.VolumeUsage_BYTES, Total: u.TotalBytes, Used: u.UsedBytes, Available: u.FreeBytes}}
-	if u.TotalInodes > 0 {
+	// Where nothing limits their number, only those in use are known.
+	if u.TotalInodes > 0 || u.UsedInodes > 0 {
 		out = append(out, &csi.VolumeUsage{Unit: csi.VolumeUsage_INODES, Total: u.TotalInodes, Used: u.UsedInodes, Available: u.FreeInodes})
 	}
 	return out

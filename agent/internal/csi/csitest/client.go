@@ -27,6 +27,8 @@ type Client struct {
 	Endpoint, Registration string
 	// Context is what staging and publishing say of volumes, and Attached what they say of their attachments, by handle.
 	Context, Attached map[string]map[string]string
+	// Secrets are those that staging carries; nil for a driver that needs none.
+	Secrets map[string]string
 	// Stop stops the driver, and waits until it has.
 	Stop func()
 }
@@ -129,7 +131,7 @@ func (c *Client) StageAt(t *testing.T, handle, path string, want *csipb.VolumeCa
 	t.Helper()
 	_, err := c.NodeStageVolume(t.Context(), &csipb.NodeStageVolumeRequest{
 		VolumeId: handle, StagingTargetPath: c.Path(t, path), VolumeCapability: want,
-		VolumeContext: c.Context[handle], PublishContext: c.Attached[handle],
+		VolumeContext: c.Context[handle], PublishContext: c.Attached[handle], Secrets: c.Secrets,
 	})
 	return err
 }

@@ -3,6 +3,7 @@
 package sanitytest
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,6 +30,8 @@ type Config struct {
 	Block bool
 	// Parameters are those of the StorageClass and of the VolumeSnapshotClass.
 	Parameters, SnapshotParameters map[string]string
+	// Secrets are what the StorageClass names for staging.
+	Secrets map[string]string
 	// Focus are regular expressions on the names of what to run; everything when empty.
 	Focus []string
 	// Skip are regular expressions on the names of what not to run, each with the reason why.
@@ -54,6 +57,9 @@ func Run(t *testing.T, cfg Config) {
 	c.TestVolumeSize, c.TestVolumeExpandSize = cfg.VolumeBytes, cfg.ExpandBytes
 	c.TestVolumeParameters, c.TestSnapshotParameters = cfg.Parameters, cfg.SnapshotParameters
 	c.IDGen = &ids{handle: cfg.Handle}
+	if len(cfg.Secrets) > 0 {
+		c.SecretsFile = secretsFile(t, cfg.Secrets)
+	}
 	if cfg.Block {
 		c.TestVolumeAccessType = "block"
 	}
@@ -78,6 +84,20 @@ func Run(t *testing.T, cfg Config) {
 	if passed == 0 {
 		t.Error("no case of the suite was run")
 	}
+}
+
+// secretsFile writes the secrets as the suite reads them.
+func secretsFile(t *testing.T, secrets map[string]string) string {
+	t.Helper()
+	b, err := json.Marshal(map[string]any{"NodeStageVolumeSecret": secrets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "secrets.yaml")
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // ids makes handles in the form of this driver's.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -77,7 +78,7 @@ func (t *Turn) older(id, program, own string) (bool, error) {
 		return false, err
 	}
 	args := bytes.Split(text, []byte{0})
-	if len(args) > 1 && string(args[1]) == t.cfg.Except {
+	if len(args) > 1 && slices.Contains(t.cfg.Except, string(args[1])) {
 		return false, nil
 	}
 	if place, err := t.mounted(id); err != nil || place != own {

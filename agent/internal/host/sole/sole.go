@@ -29,8 +29,8 @@ type Config struct {
 	Dir string
 	// Proc is where the host's /proc is seen.
 	Proc string
-	// Except is the first argument of processes that an agent starts from its own program; they may outlive it, and work on nothing alone.
-	Except string
+	// Except are the first arguments of processes that an agent starts from its own program; they may outlive it, and work on nothing alone.
+	Except []string
 	// Pause between two looks.
 	Pause time.Duration
 	Log   logr.Logger

@@ -66,7 +66,7 @@ func taken(t *testing.T, c <-chan func()) func() {
 }
 
 func newTurn(dir, proc string) *Turn {
-	return New(Config{Dir: dir, Proc: proc, Except: "child", Pause: time.Millisecond, Log: logr.Discard()})
+	return New(Config{Dir: dir, Proc: proc, Except: []string{"child"}, Pause: time.Millisecond, Log: logr.Discard()})
 }
 
 func TestTake_oneAfterTheOther(t *testing.T) {

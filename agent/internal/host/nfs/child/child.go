@@ -19,6 +19,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/host/nfs/kernel"
 	"quarry.storage/quarry/agent/internal/host/nfs/share"
+	"quarry.storage/quarry/agent/internal/host/run/netns"
 )
 
 // Command is the first argument of the agent's program that makes it one of these processes. The second is one of the tasks, the third
@@ -61,7 +62,7 @@ func run(argv []string, in io.Reader, out io.Writer) error {
 	task, namespace := argv[2], argv[3]
 	// Mounts of pods are seen in the mount namespace of the agent.
 	if task != TaskUnmount && task != TaskMeasure {
-		if err := kernel.Enter(namespace, argv); err != nil {
+		if err := netns.Enter(namespace, argv); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,146 @@
+package ceph_test
+
+import (
+	"strings"
+	"testing"
+
+	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+
+	"quarry.storage/quarry/agent/internal/host/mount"
+	"quarry.storage/quarry/pkg/cephname"
+	"quarry.storage/quarry/pkg/cephvolume"
+)
+
+func TestLife(t *testing.T) {
+	for _, mode := range []csipb.VolumeCapability_AccessMode_Mode{
+		csipb.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER, csipb.VolumeCapability_AccessMode_SINGLE_NODE_WRITER,
+		csipb.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER, csipb.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER,
+	} {
+		r := newRig(t)
+		want := capability(mode, "noatime")
+		for range 2 {
+			must(t, r.Stage(t, r.handle, want))
+			must(t, r.Publish(t, r.handle, "pod/a", want, false))
+		}
+		if len(r.attached) != 1 || r.attached[0].Monitors[0] != "10.0.0.9:3300" {
+			t.Errorf("%s: mounted %+v: the monitors of the Secret outrank those of the volume", mode, r.attached)
+		}
+		r.wantMounts(t, "staging/globalmount", "pod/a")
+		for range 2 {
+			must(t, r.Unpublish(t, r.handle, "pod/a"))
+			must(t, r.Unstage(t, r.handle))
+		}
+		r.wantMounts(t)
+		delete(r.Secrets, cephvolume.SecretMonitors)
+		must(t, r.Stage(t, r.handle, want))
+		if last := r.attached[len(r.attached)-1]; last.Monitors[0] != "10.0.0.1:3300" {
+			t.Errorf("%+v", last)
+		}
+	}
+	r := newRig(t)
+	readers := capability(csipb.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY)
+	must(t, r.Stage(t, r.handle, readers))
+	must(t, r.Publish(t, r.handle, "pod/a", readers, false))
+	r.wantMounts(t, "staging/globalmount", "pod/a (ro)")
+}
+
+func TestStage_refuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(*rig)
+		want   *csipb.VolumeCapability
+		code   codes.Code
+	}{
+		"no secret":         {func(r *rig) { r.Secrets = nil }, shared(), codes.InvalidArgument},
+		"half a secret":     {func(r *rig) { delete(r.Secrets, cephname.KeySecret) }, shared(), codes.InvalidArgument},
+		"another user":      {func(r *rig) { r.Secrets[cephname.KeyUser] = "admin" }, shared(), codes.InvalidArgument},
+		"a wrong key":       {func(r *rig) { r.Secrets[cephname.KeySecret] = strings.Replace(key, "X1m", "X2m", 1) }, shared(), codes.FailedPrecondition},
+		"a path of another": {func(r *rig) { r.Context[r.handle][cephvolume.KeyPath] = cephname.GroupPath + "/pvc-b/" + fsid }, shared(), codes.InvalidArgument},
+		"no monitors": {func(r *rig) {
+			delete(r.Secrets, cephvolume.SecretMonitors)
+			delete(r.Context[r.handle], cephvolume.KeyMonitors)
+		}, shared(), codes.InvalidArgument},
+		"Ceph does not answer":  {func(r *rig) { r.down = true }, shared(), codes.Unavailable},
+		"the volume is gone":    {func(r *rig) { delete(r.paths, r.handle) }, shared(), codes.NotFound},
+		"another filesystem":    {nil, &csipb.VolumeCapability{AccessMode: shared().GetAccessMode(), AccessType: &csipb.VolumeCapability_Mount{Mount: &csipb.VolumeCapability_MountVolume{FsType: "ext4"}}}, codes.InvalidArgument},
+		"a raw device":          {nil, &csipb.VolumeCapability{AccessMode: shared().GetAccessMode(), AccessType: &csipb.VolumeCapability_Block{Block: &csipb.VolumeCapability_BlockVolume{}}}, codes.InvalidArgument},
+		"an option with a key":  {nil, shared("secret=x"), codes.InvalidArgument},
+		"an option of the node": {nil, shared("dev"), codes.InvalidArgument},
+	} {
+		r := newRig(t)
+		if c.before != nil {
+			c.before(r)
+		}
+		err := r.Stage(t, r.handle, c.want)
+		wantCode(t, name, err, c.code)
+		r.wantMounts(t)
+		if err != nil && strings.Contains(err.Error(), key[8:20]) {
+			t.Errorf("%s: the error has the key: %v", name, err)
+		}
+	}
+}
+
+// TestKeyIsNotLogged: whatever happens, at every level of the log.
+func TestKeyIsNotLogged(t *testing.T) {
+	r := newRig(t)
+	must(t, r.Stage(t, r.handle, shared()))
+	r.set(func() { r.down = true })
+	other := r.add("pvc-11111111-2222-4333-8444-555555555556")
+	wantCode(t, "down", r.StageAt(t, other, "staging/other", shared()), codes.Unavailable)
+	r.Secrets[cephname.KeySecret] = key[:30]
+	wantCode(t, "half a key", r.StageAt(t, other, "staging/other", shared()), codes.InvalidArgument)
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	if all := strings.Join(r.log.lines, "\n"); strings.Contains(all, key[8:20]) || !strings.Contains(all, "Handling call") {
+		t.Errorf("the log has the key, or nothing: %s", all)
+	}
+}
+
+func TestUnmount_isNeverForced(t *testing.T) {
+	r := newRig(t)
+	must(t, r.Stage(t, r.handle, shared()))
+	r.set(func() { r.down, r.dirty = true, true })
+	wantCode(t, "waits", r.Unstage(t, r.handle), codes.Unavailable)
+	r.wantMounts(t, "staging/globalmount")
+	r.set(func() { r.detaches = true })
+	must(t, r.Unstage(t, r.handle))
+	r.wantMounts(t)
+	wantCode(t, "mounted while the last writes wait", r.Stage(t, r.handle, shared()), codes.Aborted)
+	r.set(func() { r.down, r.dirty, r.waiting = false, false, map[string]bool{} })
+	must(t, r.Stage(t, r.handle, shared()))
+	points, err := r.Points()
+	must(t, err)
+	r.set(func() { r.used[points[1].Path] = true })
+	wantCode(t, "in use", r.Unstage(t, r.handle), codes.FailedPrecondition)
+}
+
+func TestForeignMountStays(t *testing.T) {
+	r := newRig(t)
+	path := r.Path(t, "staging/globalmount")
+	must(t, r.MakeDir(path))
+	must(t, r.MountTree(mount.Point{Path: path, FSType: "ceph", Source: "quarry-csi@" + fsid + ".quarry=/volumes/quarry/other"}))
+	wantCode(t, "another volume of Ceph", r.Stage(t, r.handle, shared()), codes.AlreadyExists)
+	must(t, r.Fake.Unmount(path))
+	must(t, r.MountTree(mount.Point{Path: path, FSType: "nfs4", Source: "nas:/a"}))
+	wantCode(t, "a share", r.Unstage(t, r.handle), codes.FailedPrecondition)
+	r.wantMounts(t, "staging/globalmount")
+}
+
+func TestStats(t *testing.T) {
+	r := newRig(t)
+	must(t, r.Stage(t, r.handle, shared()))
+	must(t, r.Publish(t, r.handle, "pod/a", shared(), false))
+	ask := func() *csipb.NodeGetVolumeStatsResponse {
+		s, err := r.NodeGetVolumeStats(t.Context(), &csipb.NodeGetVolumeStatsRequest{VolumeId: r.handle, VolumePath: r.Path(t, "pod/a")})
+		must(t, err)
+		return s
+	}
+	s := ask()
+	if u := s.GetUsage(); len(u) != 2 || u[0].GetTotal() != 100 || u[1].GetUsed() != 7 || u[1].GetTotal() != 0 || s.GetVolumeCondition().GetAbnormal() {
+		t.Errorf("%v", s)
+	}
+	r.set(func() { r.down = true })
+	if s := ask(); !s.GetVolumeCondition().GetAbnormal() || len(s.GetUsage()) > 0 {
+		t.Errorf("%v", s)
+	}
+}

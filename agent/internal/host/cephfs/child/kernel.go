@@ -1,0 +1,148 @@
+package child
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// superMagic is what statfs says of a mount of Ceph.
+const superMagic = 0x00c36400
+
+// Source is what such a mount is called in the mount table.
+func Source(user, fsid, filesystem, path string) string {
+	return user + "@" + fsid + "." + filesystem + "=" + path
+}
+
+// parameter is one option, as fsconfig takes it; a flag has no value.
+type parameter struct{ key, value string }
+
+// parameters are what fsconfig is given. Data are checked on their way, and encrypted where the daemons ask for that.
+func parameters(a Attachment) []parameter {
+	out := []parameter{
+		{"source", Source(a.User, a.FSID, a.Filesystem, a.Path)}, {"mon_addr", strings.Join(a.Monitors, "/")}, {"ms_mode", "prefer-crc"}, {"secret", a.Secret},
+	}
+	for _, o := range a.Options {
+		if o == "sync" || o == "dirsync" || o == "lazytime" {
+			out = append(out, parameter{o, ""})
+		}
+	}
+	return out
+}
+
+// attributes are the flags of a mount. Files of a volume never give rights, and never stand for devices of the node.
+func attributes(options []string) int {
+	out := unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+	for _, o := range options {
+		if o == "noatime" || o == "relatime" || o == "strictatime" {
+			out &^= unix.MOUNT_ATTR__ATIME
+		}
+		if o == "rw" {
+			out &^= unix.MOUNT_ATTR_RDONLY
+		}
+		out |= map[string]int{
+			"ro": unix.MOUNT_ATTR_RDONLY, "noexec": unix.MOUNT_ATTR_NOEXEC, "noatime": unix.MOUNT_ATTR_NOATIME, "strictatime": unix.MOUNT_ATTR_STRICTATIME,
+			"nodiratime": unix.MOUNT_ATTR_NODIRATIME,
+		}[o]
+	}
+	return out
+}
+
+// mount mounts a volume at no place: closing the root unmounts it.
+func mount(a Attachment) (root int, err error) {
+	context, err := unix.Fsopen("ceph", unix.FSOPEN_CLOEXEC)
+	if errors.Is(err, unix.ENODEV) {
+		return -1, fmt.Errorf("%w: it has no client of Ceph (module ceph)", ErrKernel)
+	}
+	if err != nil {
+		return -1, fmt.Errorf("fsopen ceph: %w", err)
+	}
+	defer unix.Close(context)
+	for _, p := range parameters(a) {
+		if p.value == "" {
+			err = unix.FsconfigSetFlag(context, p.key)
+		} else {
+			err = unix.FsconfigSetString(context, p.key, p.value)
+		}
+		if err != nil {
+			return -1, fmt.Errorf("%w: it does not take the option %s: %w%s", ErrKernel, p.key, err, said(context))
+		}
+	}
+	if err := unix.FsconfigCreate(context); err != nil {
+		return -1, refused(a, err, said(context))
+	}
+	root, err = unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, attributes(a.Options))
+	if err != nil {
+		return -1, refused(a, err, said(context))
+	}
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(root, &st); err != nil || st.Type != superMagic {
+		unix.Close(root)
+		return -1, fmt.Errorf("%w: the volume was mounted, and cannot be read (type %#x): %w", ErrUnreachable, st.Type, err)
+	}
+	return root, nil
+}
+
+// said reads what the kernel says about a failure, one line each.
+func said(context int) string {
+	var lines []string
+	buffer := make([]byte, 1024)
+	for range 16 {
+		n, err := unix.Read(context, buffer)
+		if err != nil || n <= 0 {
+			break
+		}
+		// A line begins with its level and a space: "e ceph: …".
+		line := strings.TrimSpace(string(buffer[:n]))
+		if _, text, ok := strings.Cut(line, " "); ok {
+			line = text
+		}
+		lines = append(lines, line)
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(lines, "; ") + ")"
+}
+
+// refused says why a volume could not be mounted.
+func refused(a Attachment, err error, said string) error {
+	what := fmt.Sprintf("mount %s by monitors %s: %v%s", a.Path, strings.Join(a.Monitors, ", "), err, said)
+	for _, r := range []struct {
+		kind   error
+		errnos []error
+		hint   string
+	}{
+		{ErrRefused, []error{unix.EACCES, unix.EPERM, unix.EKEYREJECTED}, "the monitors do not take the key of user " + a.User + ", or this node is on the blocklist"},
+		{os.ErrNotExist, []error{unix.ENOENT, unix.ESTALE, unix.ENOTDIR}, "the filesystem has no such directory"},
+		{ErrKernel, []error{unix.EINVAL, unix.EOPNOTSUPP}, "the kernel does not take an option, or the key"},
+		{ErrUnreachable, []error{
+			unix.ETIMEDOUT, unix.ECONNREFUSED, unix.ECONNRESET, unix.EHOSTUNREACH, unix.ENETUNREACH, unix.EHOSTDOWN, unix.EIO, unix.EPIPE, unix.ENOTCONN, unix.EINTR, unix.ESHUTDOWN,
+		}, "no monitor, or no metadata server, answered"},
+	} {
+		for _, errno := range r.errnos {
+			if errors.Is(err, errno) {
+				return fmt.Errorf("%w: %s (%s)", r.kind, r.hint, what)
+			}
+		}
+	}
+	return errors.New(what)
+}
+
+// entries reads how many files and directories are below a directory, which Ceph counts; 0 where it does not say.
+func entries(path string) int64 {
+	buffer := make([]byte, 32)
+	n, err := unix.Getxattr(path, "ceph.dir.rentries", buffer)
+	if err != nil || n > len(buffer) {
+		return 0
+	}
+	count, err := strconv.ParseInt(strings.TrimRight(string(buffer[:n]), "\x00\n"), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return count
+}
