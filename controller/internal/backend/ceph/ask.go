@@ -55,7 +55,7 @@ func (b *Backend) ask(ctx context.Context, c *v1alpha1.Cluster, members []*v1alp
 func (b *Backend) begin(c *v1alpha1.Cluster, members []*v1alpha1.Member, k *known, quiet, monitors bool) <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	age := young
+	age := b.Young
 	if quiet {
 		age = calm
 	}

@@ -65,6 +65,8 @@ type Config struct {
 	Random io.Reader
 	// Patience is how long a look waits for what Ceph is asked; what takes longer is in the next look. Zero means three seconds.
 	Patience time.Duration
+	// Young is how long what Ceph said stands while something is under way; zero means five seconds.
+	Young time.Duration
 }
 
 // Backend works on Ceph clusters.
@@ -83,6 +85,9 @@ func New(cfg Config) *Backend {
 	}
 	if cfg.Patience <= 0 {
 		cfg.Patience = 3 * time.Second
+	}
+	if cfg.Young <= 0 {
+		cfg.Young = young
 	}
 	return &Backend{Config: cfg, memory: memory{clusters: map[types.UID]*known{}}}
 }

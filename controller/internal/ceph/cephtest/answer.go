@@ -12,7 +12,7 @@ type object = map[string]any
 // reads are the commands that change nothing and have no arguments.
 func (c *Cluster) reads() map[string]func() any {
 	return map[string]func() any{
-		"df": c.df, "osd blocklist ls": c.blocklist, "quorum_status": c.quorumStatus, "status": c.status, "osd dump": c.osdDump, "osd tree": c.osdTree, "osd df": c.osdDF, "mgr dump": c.mgrDump, "fs dump": c.fsDump,
+		"df": c.df, "osd blocklist ls": c.blocklist, "quorum_status": c.quorumStatus, "status": c.status, "osd dump": c.osdDump, "osd tree": c.osdTree, "osd df": c.osdDF, "mgr dump": c.mgrDump, "fs dump": c.fsDump, "fs ls": c.filesystems,
 		"mon metadata": func() any { return named(slices.Sorted(maps.Keys(c.Monitors))) },
 		"mgr metadata": func() any { return named(c.Managers) },
 		"mds metadata": func() any { return named(c.Servers) },

@@ -24,7 +24,7 @@ func (c *Cluster) acts() map[string]act {
 		"osd safe-to-destroy": c.safeToDestroy, "osd ok-to-stop": c.okToStop, "mon ok-to-rm": c.okToRemove, "mon rm": c.removeMonitor,
 		"osd new": c.newOSD, "osd out": c.place(false), "osd in": c.place(true), "osd purge": c.purge, "osd crush rm": c.removeHost,
 		"osd pool create": c.createPool, "osd pool set": c.setPool, "osd set-group": c.group(true), "osd unset-group": c.group(false),
-		"osd require-osd-release": c.require, "config set": c.config,
+		"osd require-osd-release": c.require, "config set": c.config, "config rm": c.configRm, "fs new": c.newFilesystem, "fs subvolumegroup ls": c.groups,
 		"auth": c.auth, "mon set auth_allowed_ciphers": c.ciphers, "osd blocklist add": c.block(true), "osd blocklist rm": c.block(false),
 	}
 }
@@ -186,11 +186,18 @@ func (c *Cluster) require(args []string) (any, int, string) {
 	return nil, 0, ""
 }
 
-// config knows one option.
+// config knows a few options.
 func (c *Cluster) config(args []string) (any, int, string) {
-	if !slices.Equal(args, []string{"global", "mon_allow_pool_size_one", "true"}) {
-		return nil, einval, "Error EINVAL: unrecognized config option '" + strings.Join(args, " ") + "'"
+	switch {
+	case slices.Equal(args, []string{"global", "mon_allow_pool_size_one", "true"}):
+		c.Single = true
+	case len(args) == 3 && slices.Contains(known, args[1]):
+		if c.Options == nil {
+			c.Options = map[string]string{}
+		}
+		c.Options[args[0]+"."+args[1]] = args[2]
+	default:
+		return nil, einval, "Error EINVAL: unrecognized config option '" + strings.Join(args[1:min(2, len(args))], " ") + "'"
 	}
-	c.Single = true
 	return nil, 0, ""
 }

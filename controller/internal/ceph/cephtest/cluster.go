@@ -55,6 +55,8 @@ type Cluster struct {
 	Degraded, Misplaced int64
 	Release             string
 	Health              string
+	// Options that were set, by whom they are for, a dot, and the name.
+	Options map[string]string
 	// Single: the size of a pool may become one.
 	Single bool
 	// Volumes is the filesystem; nil in a cluster without one.

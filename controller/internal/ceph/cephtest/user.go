@@ -100,7 +100,7 @@ func (c *Cluster) df() any {
 	if c.Volumes == nil {
 		return object{"pools": []object{}}
 	}
-	return object{"pools": []object{{"name": DataPool, "id": 3, "stats": object{"max_avail": c.Volumes.AvailableBytes}}}}
+	return object{"pools": []object{{"name": DataPool, "id": 3, "stats": object{"stored": 0, "max_avail": c.Volumes.AvailableBytes}}}}
 }
 
 // DataPool is the pool of the volumes.
