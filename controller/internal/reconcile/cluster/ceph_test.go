@@ -406,4 +406,3 @@ func TestCeph_keysAreNeverMadeAnew(t *testing.T) {
 		t.Errorf("keys: %v", err)
 	}
 }
-
