@@ -15,6 +15,8 @@ import (
 type Disk struct {
 	WWN, Serial string
 	SizeBytes   int64
+	// Node is the name of the Kubernetes node that the disk is in. It counts for a disk without WWN and serial number only: slots of two nodes have the same names.
+	Node string
 }
 
 // uid is how Kubernetes writes the UID of an object: a UUID.
@@ -24,11 +26,11 @@ var uid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[
 // Ceph takes for none, is not.
 func ValidUUID(text string) bool { return uid.MatchString(text) && strings.Trim(text, "0-") != "" }
 
-// UUID is the UUID of the OSD that a Cluster has on a disk. Path counts only for a disk without WWN and serial number, which nothing else tells from
-// others. It returns an error for a UID that is no UUID, and for a disk without a size.
+// UUID is the UUID of the OSD that a Cluster has on a disk. Node and path count only for a disk without WWN and serial number, which nothing else
+// tells from others. It returns an error for a UID that is no UUID, for a disk without a size, and for such a disk without a node.
 //
-// The format is stable: version 5 of RFC 9562, in the namespace of the Cluster's UID, of the name "quarry-osd-v1", wwn, serial, size and path,
-// each ended by a newline.
+// The format is stable: version 5 of RFC 9562, in the namespace of the Cluster's UID, of the name "quarry-osd-v1", wwn, serial, size, and the place,
+// each ended by a newline. The place is empty, or node, newline, path.
 func UUID(clusterUID string, d Disk, path string) (string, error) {
 	if !ValidUUID(clusterUID) {
 		return "", fmt.Errorf("the UID %q of the Cluster is no UUID", clusterUID)
@@ -36,10 +38,14 @@ func UUID(clusterUID string, d Disk, path string) (string, error) {
 	if d.SizeBytes <= 0 {
 		return "", fmt.Errorf("disk %s has a size of %d bytes", path, d.SizeBytes)
 	}
-	if d.WWN != "" || d.Serial != "" {
-		path = ""
+	place := ""
+	if d.WWN == "" && d.Serial == "" {
+		if d.Node == "" {
+			return "", fmt.Errorf("disk %s has neither a WWN nor a serial number, and its node is not told", path)
+		}
+		place = d.Node + "\n" + path
 	}
-	name := strings.Join([]string{"quarry-osd-v1", d.WWN, d.Serial, strconv.FormatInt(d.SizeBytes, 10), path, ""}, "\n")
+	name := strings.Join([]string{"quarry-osd-v1", d.WWN, d.Serial, strconv.FormatInt(d.SizeBytes, 10), place, ""}, "\n")
 	return version5(clusterUID, name), nil
 }
 

@@ -18,7 +18,7 @@ func TestUUID_isStable(t *testing.T) {
 	}{
 		"a disk that its hardware tells from others": {disk, path, "3d4b9633-81c6-5dd5-85cb-28015a1e4345"},
 		"its path does not count":                    {disk, "/dev/sdz", "3d4b9633-81c6-5dd5-85cb-28015a1e4345"},
-		"a disk that nothing but its path does":      {Disk{SizeBytes: 2 << 30}, path, "7fbb3b84-a2b9-581f-9f2d-c742fb00d035"},
+		"a disk that nothing but its path does":      {Disk{SizeBytes: 2 << 30, Node: "n1"}, path, "fb9a8c2c-a5ec-52f6-9b41-dd2ff6652f45"},
 	} {
 		got, err := UUID(cluster, tt.disk, tt.path)
 		if err != nil || got != tt.want || !ValidUUID(got) {
@@ -33,8 +33,9 @@ func TestUUID_isStable(t *testing.T) {
 func TestUUID_differs(t *testing.T) {
 	seen := map[string]string{}
 	for name, d := range map[string]Disk{
-		"the disk": disk, "another WWN": {"x", disk.Serial, disk.SizeBytes}, "another serial number": {disk.WWN, "x", disk.SizeBytes},
-		"another size": {disk.WWN, disk.Serial, 3 << 30}, "WWN and serial number swapped": {disk.Serial, disk.WWN, disk.SizeBytes},
+		"the disk": disk, "another WWN": {"x", disk.Serial, disk.SizeBytes, ""}, "another serial number": {disk.WWN, "x", disk.SizeBytes, ""},
+		"another size": {disk.WWN, disk.Serial, 3 << 30, ""}, "WWN and serial number swapped": {disk.Serial, disk.WWN, disk.SizeBytes, ""},
+		"a slot of a node": {"", "", disk.SizeBytes, "n1"}, "the same slot of another node": {"", "", disk.SizeBytes, "n2"},
 	} {
 		uuid, err := UUID(cluster, d, path)
 		if err != nil {
@@ -60,17 +61,21 @@ func TestUUID_refuses(t *testing.T) {
 	if got, err := UUID(cluster, Disk{WWN: "x"}, path); err == nil {
 		t.Errorf("a disk without a size: %s", got)
 	}
+	if got, err := UUID(cluster, Disk{SizeBytes: 2 << 30}, path); err == nil {
+		t.Errorf("a slot of no node: %s", got)
+	}
 }
 
 func TestIs(t *testing.T) {
-	byPath, err := UUID(cluster, Disk{SizeBytes: 2 << 30}, path)
+	slot := Disk{SizeBytes: 2 << 30, Node: "n1"}
+	byPath, err := UUID(cluster, slot, path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !Is(byPath, cluster, Disk{SizeBytes: 2 << 30}, "/dev/sda", path) {
+	if !Is(byPath, cluster, slot, "/dev/sda", path) {
 		t.Error("another link of the disk does not count")
 	}
-	if Is(byPath, cluster, Disk{SizeBytes: 2 << 30}, "/dev/sda") || Is(byPath, cluster, disk, path) || Is("", "", Disk{}, path) || Is(byPath, cluster, disk) {
+	if Is(byPath, cluster, slot, "/dev/sda") || Is(byPath, cluster, Disk{SizeBytes: 2 << 30, Node: "n2"}, path) || Is(byPath, cluster, disk, path) || Is("", "", Disk{}, path) || Is(byPath, cluster, disk) {
 		t.Error("another disk counts")
 	}
 }

@@ -18,6 +18,8 @@ import (
 type Node interface {
 	// Conn is a connection with the controller's certificate to the agent as it runs now.
 	Conn(t *testing.T) grpc.ClientConnInterface
+	// Name of the node.
+	Name() string
 	// Disk is the stable path of a spare disk with room for a label at 1 GiB.
 	Disk() string
 	// Tools is the ID of a container with Ceph's programs. Between StopTools and Reset none runs.
@@ -125,7 +127,7 @@ func (s *suite) identity() *agentv1.DeviceIdentity {
 func (s *suite) wanted(uid string) *agentv1.OsdIdentity {
 	s.Helper()
 	d := s.device()
-	uuid, err := osd.UUID(uid, osd.Disk{WWN: d.GetWwn(), Serial: d.GetSerial(), SizeBytes: d.GetSizeBytes()}, d.GetPath())
+	uuid, err := osd.UUID(uid, osd.Disk{WWN: d.GetWwn(), Serial: d.GetSerial(), SizeBytes: d.GetSizeBytes(), Node: s.Name()}, d.GetPath())
 	if err != nil {
 		s.Fatal(err)
 	}

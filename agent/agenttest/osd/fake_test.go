@@ -45,6 +45,8 @@ func (n *fakeNode) Conn(*testing.T) grpc.ClientConnInterface { return n.conn }
 func (n *fakeNode) Disk() string { return n.Path("sdb") }
 
 // Tools is a container.
+func (n *fakeNode) Name() string { return "node-1" }
+
 func (n *fakeNode) Tools() string { return tools }
 
 // StopTools stops it.

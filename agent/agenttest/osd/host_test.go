@@ -218,6 +218,8 @@ func (n *realNode) Conn(*testing.T) grpc.ClientConnInterface { return n.conn }
 func (n *realNode) Disk() string { return n.path }
 
 // Tools is the container.
+func (n *realNode) Name() string { return nodeName }
+
 func (n *realNode) Tools() string { return tools }
 
 // StopTools takes the process of the container away.

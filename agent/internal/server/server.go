@@ -142,7 +142,7 @@ func (s *Server) newGRPC(config *tls.Config) *grpc.Server {
 	agentv1.RegisterDeviceServiceServer(g, &deviceService{Server: s})
 	agentv1.RegisterVolumeGroupServiceServer(g, &volumeGroupService{Server: s})
 	agentv1.RegisterLogicalVolumeServiceServer(g, &logicalVolumeService{Server: s})
-	osd.Register(g, s.node, validIdentities)
+	osd.Register(g, s.cfg.NodeName, s.node, validIdentities)
 	iscsi.Register(g, s.cfg.Luns, s.cfg.BootID)
 	if s.cfg.Shares != nil {
 		agentv1.RegisterSharedDirectoryServiceServer(g, &sharedDirectoryService{shares: s.cfg.Shares})

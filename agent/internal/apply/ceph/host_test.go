@@ -130,11 +130,11 @@ func (b *bench) see() plan.Device {
 func (b *bench) spec() prep.Spec {
 	b.t.Helper()
 	d := b.see()
-	uuid, err := osd.UUID(cluster, osd.Disk{SizeBytes: d.SizeBytes}, d.Path)
+	uuid, err := osd.UUID(cluster, osd.Disk{SizeBytes: d.SizeBytes, Node: "n1"}, d.Path)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return prep.Spec{Device: plan.IdentityOf(d), ClusterUID: cluster, Want: osd.Wanted{UUID: uuid, FSID: cluster, ID: 7}, Tools: tools, Fresh: true}
+	return prep.Spec{Node: "n1", Device: plan.IdentityOf(d), ClusterUID: cluster, Want: osd.Wanted{UUID: uuid, FSID: cluster, ID: 7}, Tools: tools, Fresh: true}
 }
 
 func (b *bench) kind() osd.Kind { return prep.Look(b.see(), b.spec().Want, policy).Kind }
@@ -197,7 +197,7 @@ func TestHost_foreignOSD(t *testing.T) {
 	other := b.spec()
 	other.ClusterUID = "11111111-f7d4-4f0c-9d52-1f5ef2b55d5f"
 	other.Want.FSID = other.ClusterUID
-	uuid, err := osd.UUID(other.ClusterUID, osd.Disk{SizeBytes: 2 << 30}, b.path)
+	uuid, err := osd.UUID(other.ClusterUID, osd.Disk{SizeBytes: 2 << 30, Node: "n1"}, b.path)
 	if err != nil {
 		t.Fatal(err)
 	}

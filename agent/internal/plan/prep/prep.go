@@ -20,6 +20,8 @@ var ErrNoTools = errors.New("the programs of Ceph are not there")
 type Spec struct {
 	// Device as the caller decided on it.
 	Device plan.Identity
+	// Node is the name of this node.
+	Node string
 	// ClusterUID is that of the Cluster.
 	ClusterUID string
 	// Want is the OSD. Its UUID has to be the one of this Cluster on this disk.
@@ -90,7 +92,7 @@ func Prepare(s plan.Snapshot, spec Spec, p plan.Policy) (plan.Plan, error) {
 			return plan.Plan{}, &plan.NotCleanError{Path: d.Path, Refusals: stay}
 		}
 		// An OSD that is made now is found by the size that the disk has now.
-		if !osd.Is(spec.Want.UUID, spec.ClusterUID, diskOf(d), names(d, spec)...) {
+		if !osd.Is(spec.Want.UUID, spec.ClusterUID, diskOf(d, spec), names(d, spec)...) {
 			return plan.Plan{}, &plan.MismatchError{Path: d.Path, Differences: []string{"its size is another one than when the making of the OSD began"}}
 		}
 		clear := token
@@ -145,14 +147,14 @@ func find(s plan.Snapshot, spec Spec) (plan.Device, error) {
 	if err := plan.MatchHardware(d, spec.Device); err != nil {
 		return plan.Device{}, err
 	}
-	if own := names(d, spec); !osd.Is(spec.Want.UUID, spec.ClusterUID, diskOf(d), own...) && !grown(d, spec, own) {
+	if own := names(d, spec); !osd.Is(spec.Want.UUID, spec.ClusterUID, diskOf(d, spec), own...) && !grown(d, spec, own) {
 		return plan.Device{}, fmt.Errorf("OSD %s is not the one of the Cluster with UID %s on device %s: %w", spec.Want.UUID, spec.ClusterUID, d.Path, plan.ErrInvalid)
 	}
 	return d, nil
 }
 
-func diskOf(d plan.Device) osd.Disk {
-	return osd.Disk{WWN: d.WWN, Serial: d.Serial, SizeBytes: d.SizeBytes}
+func diskOf(d plan.Device, spec Spec) osd.Disk {
+	return osd.Disk{WWN: d.WWN, Serial: d.Serial, SizeBytes: d.SizeBytes, Node: spec.Node}
 }
 
 // names are all paths of the device.
@@ -164,7 +166,7 @@ func names(d plan.Device, spec Spec) []string {
 // OSD's.
 func grown(d plan.Device, spec Spec, names []string) bool {
 	return slices.ContainsFunc(d.Labels, func(f osd.Found) bool {
-		then := diskOf(d)
+		then := diskOf(d, spec)
 		then.SizeBytes = f.Label.SizeBytes
 		return f.Err == nil && f.Label.UUID == spec.Want.UUID && then.SizeBytes < d.SizeBytes && osd.Is(spec.Want.UUID, spec.ClusterUID, then, names...)
 	})

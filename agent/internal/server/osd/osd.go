@@ -27,13 +27,14 @@ type Node interface {
 // Identities validates the devices of a request.
 type Identities func(in []*agentv1.DeviceIdentity, digestRequired bool) ([]plan.Identity, error)
 
-// Register registers the service.
-func Register(g grpc.ServiceRegistrar, node Node, identities Identities) {
-	agentv1.RegisterOsdServiceServer(g, &service{node: node, identities: identities})
+// Register registers the service of the node of that name.
+func Register(g grpc.ServiceRegistrar, name string, node Node, identities Identities) {
+	agentv1.RegisterOsdServiceServer(g, &service{name: name, node: node, identities: identities})
 }
 
 type service struct {
 	agentv1.UnimplementedOsdServiceServer
+	name       string
 	node       Node
 	identities Identities
 }
@@ -110,7 +111,7 @@ func (s *service) spec(req request) (prep.Spec, error) {
 			return prep.Spec{}, fmt.Errorf("%s %q is no UUID: %w", name, value, plan.ErrInvalid)
 		}
 	}
-	spec := prep.Spec{Device: ids[0], ClusterUID: want.GetClusterUid(), Want: osd.Wanted{UUID: want.GetUuid(), FSID: want.GetFsid(), ID: -1}}
+	spec := prep.Spec{Node: s.name, Device: ids[0], ClusterUID: want.GetClusterUid(), Want: osd.Wanted{UUID: want.GetUuid(), FSID: want.GetFsid(), ID: -1}}
 	if want.Id != nil {
 		if want.GetId() < 0 {
 			return prep.Spec{}, fmt.Errorf("the id of the OSD is %d: %w", want.GetId(), plan.ErrInvalid)

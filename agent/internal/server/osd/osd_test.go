@@ -37,7 +37,7 @@ func (n *node) ZapOSD(_ context.Context, s prep.Spec) error {
 }
 
 func served(n Node) *service {
-	return &service{node: n, identities: func(in []*agentv1.DeviceIdentity, digest bool) ([]plan.Identity, error) {
+	return &service{name: "n1", node: n, identities: func(in []*agentv1.DeviceIdentity, digest bool) ([]plan.Identity, error) {
 		if digest {
 			return nil, errors.New("what is written on the disk decides, not its digest")
 		}
@@ -69,7 +69,7 @@ func TestRequests(t *testing.T) {
 	if _, err := s.ZapOsd(t.Context(), &agentv1.ZapOsdRequest{Device: device, Osd: want}); !errors.Is(err, plan.ErrNotOurs) {
 		t.Errorf("the error of the node becomes %v", err)
 	}
-	spec := prep.Spec{Device: plan.Identity{Path: "/dev/x"}, ClusterUID: uid, Want: osd.Wanted{UUID: uid, FSID: uid, ID: -1}}
+	spec := prep.Spec{Node: "n1", Device: plan.Identity{Path: "/dev/x"}, ClusterUID: uid, Want: osd.Wanted{UUID: uid, FSID: uid, ID: -1}}
 	prepared := spec
 	prepared.Want.ID, prepared.Tools, prepared.Fresh = 0, container, true
 	if diff := cmp.Diff([]prep.Spec{prepared, spec}, n.asked); diff != "" {

@@ -46,7 +46,7 @@ func wanted(t *testing.T, a *agenttest.Agent, c Calls, disk string, id int) OSD 
 	if !ok {
 		t.Fatalf("no %s", disk)
 	}
-	uuid, err := osd.UUID(uid, osd.Disk{WWN: d.WWN, Serial: d.Serial, SizeBytes: d.SizeBytes}, d.Path)
+	uuid, err := osd.UUID(uid, osd.Disk{WWN: d.WWN, Serial: d.Serial, SizeBytes: d.SizeBytes, Node: "n1"}, d.Path)
 	if err != nil {
 		t.Fatal(err)
 	}

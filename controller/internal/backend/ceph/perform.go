@@ -83,7 +83,7 @@ func (b *Backend) wipe(ctx context.Context, s view.Step) error {
 func (b *Backend) takeDisks(ctx context.Context, s view.Step) error {
 	return b.member(ctx, s, func(r *v1alpha1.MemberCeph) error {
 		for _, d := range s.Devices {
-			o, err := view.RecordOf(s.UID, d)
+			o, err := view.RecordOf(s.UID, s.On, d)
 			if err != nil {
 				return err
 			}

@@ -136,8 +136,8 @@ func Device(n decide.Node, o v1alpha1.MemberOSD) (decide.Device, bool) {
 	return decide.Device{}, false
 }
 
-// RecordOf is the record of a device that becomes an OSD of a Cluster.
-func RecordOf(clusterUID string, d decide.Device) (v1alpha1.MemberOSD, error) {
-	uuid, err := osd.UUID(clusterUID, osd.Disk{WWN: d.WWN, Serial: d.Serial, SizeBytes: d.SizeBytes}, d.Path)
+// RecordOf is the record of a device of a node that becomes an OSD of a Cluster.
+func RecordOf(clusterUID, node string, d decide.Device) (v1alpha1.MemberOSD, error) {
+	uuid, err := osd.UUID(clusterUID, osd.Disk{WWN: d.WWN, Serial: d.Serial, SizeBytes: d.SizeBytes, Node: node}, d.Path)
 	return v1alpha1.MemberOSD{UUID: uuid, Path: v1alpha1.DevicePath(d.Path), WWN: d.WWN, Serial: d.Serial, Size: d.SizeBytes}, err
 }
