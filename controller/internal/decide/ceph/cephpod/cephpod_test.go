@@ -1,0 +1,79 @@
+package cephpod
+
+import (
+	"bytes"
+	"encoding/base64"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+	"quarry.storage/quarry/pkg/cephvolume"
+)
+
+const fsid = "7a1c6d1e-0000-4000-8000-000000000001"
+
+func TestKey(t *testing.T) {
+	at := time.Unix(0x11223344, 5)
+	key, err := Key(bytes.NewReader(bytes.Repeat([]byte{7}, 32)), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := base64.StdEncoding.DecodeString(key)
+	want := append([]byte{2, 0, 0x44, 0x33, 0x22, 0x11, 5, 0, 0, 0, 32, 0}, bytes.Repeat([]byte{7}, 32)...)
+	if err != nil || !bytes.Equal(raw, want) {
+		t.Errorf("%x, %v", raw, err)
+	}
+	if _, c, err := cephvolume.ParseKey(key); err != nil || c != cephvolume.CipherAES256 {
+		t.Errorf("%s, %v", c, err)
+	}
+	if _, err := Key(bytes.NewReader(nil), at); err == nil {
+		t.Error("a key was made of nothing")
+	}
+}
+
+func TestConfig(t *testing.T) {
+	text := Config(fsid, []Monitor{{"b", "fd00::2"}, {"a", "10.0.0.1"}}, 3, 2)
+	for _, line := range []string{"fsid = " + fsid, "mon_host = [v2:10.0.0.1:3300],[v2:[fd00::2]:3300]", "osd_pool_default_size = 3", "osd_pool_default_min_size = 2"} {
+		if !slices.Contains(strings.Split(text, "\n"), line) {
+			t.Errorf("%q is missing in\n%s", line, text)
+		}
+	}
+}
+
+// TestDeployment: a daemon is bound to its node, only one that opens a disk is privileged, and none but a monitor sees the key of the administrator.
+func TestDeployment(t *testing.T) {
+	p := Of(&v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "files", UID: fsid}})
+	for _, kind := range []string{cephname.DaemonMonitor, cephname.DaemonManager, cephname.DaemonOSD, cephname.DaemonMetadata, cephname.DaemonTools} {
+		d := p.Deployment(Daemon{Kind: kind, ID: "7", Node: "n1", Address: "10.0.0.1", UUID: "u", Device: "/dev/x"})
+		spec := d.Spec.Template.Spec
+		if terms := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms; terms[0].MatchFields[0].Values[0] != "n1" {
+			t.Errorf("%s: bound to %+v", kind, terms)
+		}
+		main := spec.Containers[0]
+		if privileged := main.SecurityContext.Privileged != nil && *main.SecurityContext.Privileged; privileged != (kind == cephname.DaemonOSD) {
+			t.Errorf("%s: privileged %t", kind, privileged)
+		}
+		admin := slices.ContainsFunc(main.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "admin" || m.Name == "keys" })
+		if admin != (kind == cephname.DaemonMonitor) {
+			t.Errorf("%s: sees the key of the administrator: %t", kind, admin)
+		}
+		if main.Resources.Limits.Memory().IsZero() || kind != cephname.DaemonTools && main.LivenessProbe == nil {
+			t.Errorf("%s: %+v, probe %v", kind, main.Resources, main.LivenessProbe)
+		}
+		other := p
+		other.Image = "another"
+		if Template(d) == "" || Template(d) == Template(other.Deployment(Daemon{Kind: kind, ID: "7", Node: "n1", Address: "10.0.0.1", UUID: "u", Device: "/dev/x"})) {
+			t.Errorf("%s: another image has the digest %q too", kind, Template(d))
+		}
+	}
+	first, later := p.Deployment(Daemon{Kind: cephname.DaemonMonitor, ID: "a", First: true}), p.Deployment(Daemon{Kind: cephname.DaemonMonitor, ID: "a"})
+	if Template(first) == Template(later) {
+		t.Error("the first monitor looks like any other")
+	}
+}
