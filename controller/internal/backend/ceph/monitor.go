@@ -88,10 +88,11 @@ func (b *Backend) mayStart(ctx context.Context, s view.Step) error {
 
 // form puts on record that monitors were seen as a quorum, and then deploys the first one as all others are: should its data be lost, it makes no other Ceph cluster.
 func (b *Backend) form(ctx context.Context, s view.Step) error {
-	if err := b.note(ctx, s, v1alpha1.AnnotationCephFormed, s.UID); err != nil {
+	if err := b.note(ctx, s, v1alpha1.AnnotationCephFormed, s.UID); err != nil || s.Daemon.Address == "" {
 		return err
 	}
-	return nil
+	defer b.memory.changed(types.UID(s.UID))
+	return b.deploy(ctx, s)
 }
 
 // removeMonitor takes a monitor out of the map, then its workload, then its record. Its data are removed after that.

@@ -114,7 +114,11 @@ func (v *View) facts(p *plan) {
 	}
 	formed := Noted(v.seen.Cluster, v1alpha1.AnnotationCephFormed)
 	if current.Quorum != nil && !formed {
-		p.step(v.whole(v1alpha1.ActionFormCeph, "", "The monitors were seen as a quorum: from now on none is made that knows no other."))
+		s := v.whole(v1alpha1.ActionFormCeph, "", "The monitors were seen as a quorum: from now on none is made that knows no other.")
+		if have := v.of(cephname.DaemonMonitor); len(have) > 0 {
+			s.Daemon, _ = v.wanted(have[0])
+		}
+		p.step(s)
 		return
 	}
 	if !v.seen.Current && v.seen.Asking != "" {
