@@ -57,9 +57,14 @@ func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 	}); err != nil {
 		return fmt.Errorf("add check readyz: %w", err)
 	}
+	start, err := remote(rc)
+	if err != nil {
+		return err
+	}
 	driver := servable[cfg.Driver]
 	described, backend := driver.backend(csiWorld{
 		reader: mgr.GetClient(), live: direct, namespace: cfg.Namespace, pool: pool, log: mgr.GetLogger().WithName(cfg.Driver),
+		runner: (&monitors{pods: mgr, start: start}).runner,
 	})
 	server := frame.New(frame.Config{
 		Version: version.Version, Socket: cfg.Address, Ready: ready, Log: mgr.GetLogger().WithName("csi"), Registry: metrics.Registry,

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -12,6 +13,8 @@ import (
 
 	"quarry.storage/quarry/controller/internal/agents"
 	"quarry.storage/quarry/controller/internal/agents/shared"
+	"quarry.storage/quarry/controller/internal/ceph"
+	csiceph "quarry.storage/quarry/controller/internal/csi/ceph"
 	"quarry.storage/quarry/controller/internal/csi/frame"
 	"quarry.storage/quarry/controller/internal/csi/iscsi"
 	"quarry.storage/quarry/controller/internal/csi/lvm"
@@ -36,7 +39,9 @@ type csiWorld struct {
 	live      client.Client
 	namespace string
 	pool      *agents.Pool
-	log       logr.Logger
+	// runner returns what runs commands of Ceph for the Cluster with a UID.
+	runner func(uid string) ceph.Runner
+	log    logr.Logger
 }
 
 // csiRole is what the processes of CSI drivers call themselves where they work beside the controller. One at a time works on a shared LUN.
@@ -44,6 +49,13 @@ const csiRole = "csi/"
 
 // servable are the drivers, by name.
 var servable = map[string]csiDriver{
+	v1alpha1.DriverCephFS: {
+		watched: []client.Object{&v1alpha1.Cluster{}},
+		backend: func(w csiWorld) (frame.Driver, frame.Backend) {
+			connect := func(_ context.Context, uid string) (ceph.Runner, error) { return w.runner(uid), nil }
+			return csiceph.Driver(), csiceph.New(csiceph.Config{Reader: w.reader, Connect: connect, Log: w.log})
+		},
+	},
 	v1alpha1.DriverISCSI: {
 		watched: []client.Object{&v1alpha1.Iscsi{}, &v1alpha1.Member{}, &v1alpha1.StorageNode{}},
 		backend: func(w csiWorld) (frame.Driver, frame.Backend) {

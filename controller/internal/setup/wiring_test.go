@@ -56,7 +56,7 @@ func TestKinds_profile(t *testing.T) {
 		"a Cluster":                     {local, true, v1alpha1.DriverLVM, v1alpha1.StorageTypeLVM},
 		"an Nfs":                        {&v1alpha1.Nfs{}, true, v1alpha1.DriverNFS, ""},
 		"an Iscsi":                      {&v1alpha1.Iscsi{}, true, v1alpha1.DriverISCSI, ""},
-		"a Cluster of type cephfs":      {ceph, true, v1alpha1.DriverCephFS, v1alpha1.StorageTypeCephFS},
+		"a Cluster of Ceph":             {ceph, true, v1alpha1.DriverCephFS, v1alpha1.StorageTypeCephFS},
 		"a kind that nobody bound":      {&stranger{}, false, "", ""},
 		"a Cluster that nobody decoded": {&v1alpha1.Cluster{}, true, "", ""},
 	} {

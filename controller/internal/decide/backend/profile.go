@@ -49,7 +49,7 @@ type Driver struct {
 	Deployment string
 	// Topology is true when a volume can be used on some nodes only.
 	Topology bool
-	// Capacity is true when the scheduler has to look at the room that is left.
+	// Capacity is true when the driver tells how much room is left. The scheduler looks at it for a driver with Topology.
 	Capacity bool
 	// Snapshots is true when the driver makes snapshots.
 	Snapshots bool

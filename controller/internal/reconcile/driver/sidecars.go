@@ -46,7 +46,7 @@ func provisioner(d backend.Driver) sidecar {
 		args = append(args, "--feature-gates=Topology=true", "--strict-topology", "--immediate-topology=false")
 	}
 	args = append(args, "--extra-create-metadata")
-	if d.Capacity {
+	if published(d) {
 		args = append(args, "--enable-capacity", "--capacity-ownerref-level=2", "--capacity-poll-interval=5s", "--capacity-threads=4",
 			"--kube-api-capacity-qps=20", "--kube-api-capacity-burst=40")
 	}

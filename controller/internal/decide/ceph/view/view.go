@@ -19,7 +19,7 @@ import (
 func Profile() backend.Profile {
 	return backend.Profile{
 		Type: v1alpha1.StorageTypeCephFS, Exclusive: true, MovesData: true,
-		Driver: backend.Driver{Name: v1alpha1.DriverCephFS, Deployment: "quarry-csi-cephfs", Snapshots: true},
+		Driver: backend.Driver{Name: v1alpha1.DriverCephFS, Deployment: "quarry-csi-cephfs", Snapshots: true, Capacity: true},
 		Members: &backend.Readiness{
 			Condition: v1alpha1.ConditionOSDsReady, Reason: v1alpha1.ReasonOSDsReady, Message: "The OSDs of every host run.",
 			None: "No OSD runs yet.", Preparing: "its disks become OSDs", Unapproved: "the steps on its disks wait for approval",
