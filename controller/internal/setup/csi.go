@@ -20,9 +20,11 @@ import (
 
 	"quarry.storage/quarry/controller/internal/agentpod"
 	"quarry.storage/quarry/controller/internal/agents"
+	"quarry.storage/quarry/controller/internal/ceph/execpod"
 	"quarry.storage/quarry/controller/internal/csi/frame"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/pki"
+	"quarry.storage/quarry/controller/internal/setup/filesystems"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/version"
 )
@@ -57,14 +59,14 @@ func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 	}); err != nil {
 		return fmt.Errorf("add check readyz: %w", err)
 	}
-	start, err := remote(rc)
+	start, err := execpod.Remote(rc)
 	if err != nil {
-		return err
+		return fmt.Errorf("make what runs programs in pods: %w", err)
 	}
 	driver := servable[cfg.Driver]
 	described, backend := driver.backend(csiWorld{
 		reader: mgr.GetClient(), live: direct, namespace: cfg.Namespace, pool: pool, log: mgr.GetLogger().WithName(cfg.Driver),
-		runner: (&monitors{pods: mgr, start: start}).runner,
+		runner: filesystems.NewMonitors(mgr.GetAPIReader(), start).Runner,
 	})
 	server := frame.New(frame.Config{
 		Version: version.Version, Socket: cfg.Address, Ready: ready, Log: mgr.GetLogger().WithName("csi"), Registry: metrics.Registry,

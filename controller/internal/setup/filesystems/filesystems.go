@@ -39,16 +39,21 @@ func (d Disks) Zap(ctx context.Context, node string, device decide.Device, o cep
 	return d.Calls.Zap(ctx, node, d.of(device, o))
 }
 
-// monitors runs the program ceph in the pods of the monitors of each Cluster.
-type monitors struct {
+// Monitors runs the program ceph in the pods of the monitors of each Cluster.
+type Monitors struct {
 	pods  client.Reader
 	start execpod.Starter
 	mu    sync.Mutex
 	all   map[string]ceph.Runner
 }
 
-// runner returns what runs commands for the Cluster with a UID. There is one for each, so that no more commands run at once than it allows.
-func (m *monitors) runner(uid string) ceph.Runner {
+// NewMonitors makes one that finds pods by a reader of the API server itself.
+func NewMonitors(pods client.Reader, start execpod.Starter) *Monitors {
+	return &Monitors{pods: pods, start: start}
+}
+
+// Runner returns what runs commands for the Cluster with a UID. There is one for each, so that no more commands run at once than it allows.
+func (m *Monitors) Runner(uid string) ceph.Runner {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.all == nil {
@@ -70,8 +75,8 @@ type Clients interface {
 
 // Backend makes the backend of Clusters of type cephfs. start runs programs in pods.
 func Backend(m Clients, pool *agents.Pool, start execpod.Starter) *cephbackend.Backend {
-	runs := &monitors{pods: m.GetAPIReader(), start: start}
+	runs := NewMonitors(m.GetAPIReader(), start)
 	return cephbackend.New(cephbackend.Config{
-		Agents: pool, Disks: Disks{osd.Calls{Pool: pool}}, Client: m.GetClient(), Live: m.GetAPIReader(), Runner: runs.runner,
+		Agents: pool, Disks: Disks{osd.Calls{Pool: pool}}, Client: m.GetClient(), Live: m.GetAPIReader(), Runner: runs.Runner,
 	})
 }
