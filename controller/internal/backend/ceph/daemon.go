@@ -85,7 +85,12 @@ func (b *Backend) remove(ctx context.Context, s view.Step, name string, o client
 	if o.GetLabels()[cephname.LabelFSID] != s.UID {
 		return passing("%T %s in namespace %s is of another Ceph cluster", o, name, cephname.Namespace)
 	}
-	return client.IgnoreNotFound(b.Client.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: new(o.GetUID())}))
+	how := metav1.DeletePropagationBackground
+	if _, workload := o.(*appsv1.Deployment); workload {
+		// It counts as deployed until its pods have ended.
+		how = metav1.DeletePropagationForeground
+	}
+	return client.IgnoreNotFound(b.Client.Delete(ctx, o, client.PropagationPolicy(how), client.Preconditions{UID: new(o.GetUID())}))
 }
 
 // sweep has a pod remove the data of a monitor from its node, and takes the monitor off the record once that is over.
