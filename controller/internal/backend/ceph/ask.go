@@ -21,6 +21,8 @@ const (
 	stale = 2 * time.Minute
 	// question bounds all commands of one question: each is a process, and takes one to two seconds.
 	question = 90 * time.Second
+	// command bounds one command. On a node that has much to do it takes a quarter of a minute until a program runs in a pod.
+	command = 40 * time.Second
 )
 
 // ask has Ceph asked, unless what it said is young or it is being asked, waits a moment for that, and puts what is known into an observation.

@@ -106,7 +106,7 @@ func (b *Backend) Forget(uid types.UID) { b.memory.forget(uid) }
 
 // client makes the client of a Cluster's monitors.
 func (b *Backend) client(uid string) (*ceph.Client, error) {
-	return ceph.New(ceph.Config{Runner: b.Runner(uid), FSID: uid})
+	return ceph.New(ceph.Config{Runner: b.Runner(uid), FSID: uid, Timeout: command})
 }
 
 // Observe looks at workloads and disks, and at what Ceph said: it is asked beside the look when that is old, or was changed by a step.

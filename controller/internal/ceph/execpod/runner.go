@@ -155,10 +155,10 @@ const script = `timeout --kill-after=2 "$@"; code=$?; printf '\n` + lastWord + `
 // lastWord begins the last line.
 const lastWord = "quarry-exit-code "
 
-// runIn runs ceph in a pod, and has it ended shortly before the deadline.
+// runIn runs ceph in a pod, and has it ended when four fifths of the time are over: a busy node takes seconds to start a program, and to tell of its end.
 func (r *Runner) runIn(ctx context.Context, pod corev1.Pod, cmd ceph.Command) (ceph.Result, error) {
 	deadline, _ := ctx.Deadline()
-	seconds := max(1, int(time.Until(deadline).Seconds())-1)
+	seconds := max(1, int(time.Until(deadline).Seconds()*4/5))
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stdout, stderr := newBounded(maxStdout, cancel), newBounded(maxStderr, cancel)
