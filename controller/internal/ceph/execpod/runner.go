@@ -20,8 +20,8 @@ import (
 
 // Config is what a Runner works with.
 type Config struct {
-	// Pods returns the pods of the Cluster that have the program and the key of its administrator, in any order. They may be too many: those that are not
-	// ready are passed over.
+	// Pods returns the pods of the Cluster that have the program and the key of its administrator, in any order. They may be too many: those whose container
+	// does not run are passed over.
 	Pods func(ctx context.Context) ([]corev1.Pod, error)
 	// Container of those pods with the program.
 	Container string
@@ -65,7 +65,7 @@ func New(cfg Config) *Runner {
 	return &Runner{cfg: cfg, turn: make(chan struct{}, cfg.AtOnce), failed: map[string]time.Time{}}
 }
 
-// Run runs ceph in a ready pod. One that could not be started in the first pod is started in the next: nothing ran then. No pod is an error of
+// Run runs ceph in a pod, a ready one if there is any. One that could not be started in the first pod is started in the next: nothing ran then. No pod is an error of
 // kind ceph.ErrUnreachable, and so is a program that was ended at its deadline.
 func (r *Runner) Run(ctx context.Context, cmd ceph.Command) (ceph.Result, error) {
 	if _, ok := ctx.Deadline(); !ok {
@@ -79,7 +79,7 @@ func (r *Runner) Run(ctx context.Context, cmd ceph.Command) (ceph.Result, error)
 	case <-ctx.Done():
 		return ceph.Result{}, fmt.Errorf("wait for a turn: %w", ctx.Err())
 	}
-	pods, err := r.ready(ctx)
+	pods, err := r.running(ctx)
 	if err != nil {
 		return ceph.Result{}, err
 	}
@@ -99,15 +99,16 @@ func (r *Runner) Run(ctx context.Context, cmd ceph.Command) (ceph.Result, error)
 	return ceph.Result{}, fmt.Errorf("%w: %w", ceph.ErrUnreachable, failed)
 }
 
-// ready returns the pods that are ready, those first that did not fail a while ago.
-func (r *Runner) ready(ctx context.Context) ([]corev1.Pod, error) {
+// running returns the pods in which a program can be started, those first that did not fail a while ago and are ready. One that is not ready comes after all
+// others, and is tried: on a busy node a monitor is found unready, and the program finds the quorum by itself.
+func (r *Runner) running(ctx context.Context) ([]corev1.Pod, error) {
 	all, err := r.cfg.Pods(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("pods with the program ceph: %w", err)
 	}
 	pods := slices.DeleteFunc(slices.Clone(all), func(p corev1.Pod) bool { return !r.serves(p) })
 	if len(pods) == 0 {
-		return nil, fmt.Errorf("%w: none of %d pods with the program ceph is ready", ceph.ErrUnreachable, len(all))
+		return nil, fmt.Errorf("%w: none of %d pods with the program ceph runs", ceph.ErrUnreachable, len(all))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,17 +118,24 @@ func (r *Runner) ready(ctx context.Context) ([]corev1.Pod, error) {
 		}
 	}
 	slices.SortFunc(pods, func(a, b corev1.Pod) int {
-		return cmp.Or(r.failed[string(a.UID)].Compare(r.failed[string(b.UID)]), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(r.failed[string(a.UID)].Compare(r.failed[string(b.UID)]), cmp.Compare(unready(a), unready(b)), cmp.Compare(a.Name, b.Name))
 	})
 	return pods, nil
 }
 
 // serves reports whether a program can be started in a pod.
 func (r *Runner) serves(p corev1.Pod) bool {
-	ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	return p.DeletionTimestamp.IsZero() && slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.Name == r.cfg.Container && c.State.Running != nil
 	})
-	return ready && p.DeletionTimestamp.IsZero() && slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool { return c.Name == r.cfg.Container })
+}
+
+// unready is 0 for a pod that is ready, and 1 for one that is not.
+func unready(p corev1.Pod) int {
+	if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }) {
+		return 0
+	}
+	return 1
 }
 
 func (r *Runner) trust(pod corev1.Pod, good bool) {

@@ -161,8 +161,10 @@ func (s *server) play(ctx context.Context, does said, stdin io.Reader, stdout, s
 func podNamed(name string, ready corev1.ConditionStatus) corev1.Pod {
 	return corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "quarry-ceph", Name: name, UID: types.UID(name)},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "mon"}}},
-		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}},
+		Status: corev1.PodStatus{
+			Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "mon", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
+		},
 	}
 }
 
@@ -177,6 +179,7 @@ func served(t *testing.T, s *server, ready ...string) *Runner {
 		t.Fatal(err)
 	}
 	pods := []corev1.Pod{podNamed("starting", corev1.ConditionFalse), podNamed("deleted", corev1.ConditionTrue)}
+	pods[0].Status.ContainerStatuses[0].State = corev1.ContainerState{}
 	pods[1].DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	for _, name := range ready {
 		pods = append(pods, podNamed(name, corev1.ConditionTrue))
@@ -243,6 +246,29 @@ func TestRun_nextPod(t *testing.T) {
 	_, err := r.Run(t.Context(), ceph.Command{Args: []string{"status"}})
 	if !errors.Is(err, ceph.ErrUnreachable) || strings.Contains(err.Error(), "http://") {
 		t.Error(err)
+	}
+}
+
+// TestRun_unready: monitors that are not ready come after those that are, and are asked where no other is.
+func TestRun_unready(t *testing.T) {
+	var asked []string
+	pods := []corev1.Pod{podNamed("a", corev1.ConditionFalse), podNamed("b", corev1.ConditionTrue)}
+	r := New(Config{
+		Pods: func(context.Context) ([]corev1.Pod, error) { return pods, nil }, Container: "mon",
+		Start: func(_ context.Context, p Program) (int, error) {
+			asked = append(asked, p.Pod)
+			_, err := fmt.Fprintf(p.Stdout, "\n%s0\n", lastWord)
+			return 0, err
+		},
+	})
+	for range 2 {
+		if _, err := r.Run(t.Context(), ceph.Command{}); err != nil {
+			t.Fatal(err)
+		}
+		pods = pods[:1]
+	}
+	if !slices.Equal(asked, []string{"b", "a"}) {
+		t.Errorf("asked %q", asked)
 	}
 }
 
