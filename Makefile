@@ -95,6 +95,11 @@ images: $(IMAGES) ## Build the images of both Dockerfiles for this machine with 
 dist/%.tar: bin/linux-$(shell go env GOHOSTARCH)/% deps Dockerfile.% | dist
 	bin/lab image build -f Dockerfile.$* -t quarry.storage/$*:dev --context . -o $@
 
+# The lab builds it once for each content of the Dockerfile. Only tests and the demo of Ceph load it into a lab.
+CEPH_TAG := quay.io/ceph/ceph:v20.2.4
+dist/ceph.tar: test/ceph/Dockerfile bin/lab | dist
+	bin/lab image build -f test/ceph/Dockerfile -t $(CEPH_TAG) --context test/ceph -o $@
+
 dist:
 	mkdir -p dist
 
@@ -114,12 +119,16 @@ lab-down: bin/lab ## Stop the lab; nothing of it stays behind.
 demo: deploy ## Watch raw disks become volumes of pods (about 20 minutes the first time).
 	test/demo/run $(LAB_NAME)
 
+.PHONY: demo-cephfs
+demo-cephfs: deploy dist/ceph.tar ## Watch raw disks of three nodes become a volume that pods on two of them share.
+	test/demo/cephfs $(LAB_NAME)
+
 .PHONY: conformance
 conformance: deps ## Run the agent's conformance suite on real kernels, in a bare lab of its own. RUN=regexp chooses, RUNS=n repeats it, NODES=n takes n nodes.
 	RUN='$(RUN)' test/conformance $(LAB_NAME)
 
 .PHONY: e2e
-e2e: deploy tools ## Run the end-to-end tests in the lab. RUN=regexp chooses, SKIP=regexp leaves out.
+e2e: deploy tools dist/ceph.tar ## Run the end-to-end tests in the lab. RUN=regexp chooses, SKIP=regexp leaves out.
 	LAB_NAME=$(LAB_NAME) GRPCURL=$(TOOLS)/grpcurl CGO_ENABLED=0 go test -tags e2e -count=1 -timeout 50m -parallel 6 -v -run '$(RUN)' -skip '$(SKIP)' ./test/e2e/...
 
 .PHONY: operators

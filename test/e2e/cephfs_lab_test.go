@@ -1,0 +1,174 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+)
+
+const (
+	// limitCeph is how long the daemons of three hosts may take to come up on a machine that does other work as well.
+	limitCeph = 12 * time.Minute
+	// limitCephGone is how long they may take to go.
+	limitCephGone = 6 * time.Minute
+)
+
+// smallOptions let daemons serve in nodes of 1.5 GiB.
+var smallOptions = map[string]v1alpha1.CephOption{
+	"osd.bluestore_cache_autotune": "false", "osd.bluestore_cache_size": "33554432",
+	"osd.osd_op_num_shards": "1", "osd.osd_op_num_threads_per_shard": "1", "osd.osd_max_pg_log_entries": "100", "osd.osd_map_cache_size": "20",
+	"osd.osd_mclock_skip_benchmark": "true", "mon.mon_memory_autotune": "false", "mon.rocksdb_cache_size": "33554432",
+	"mon.mon_data_avail_warn": "5", "mon.mon_data_avail_crit": "2", "mds.mds_cache_memory_limit": "67108864", "global.ms_async_op_threads": "1",
+	// Both processors have other work.
+	"global.osd_heartbeat_grace": "60", "global.mds_beacon_grace": "60",
+}
+
+// loadCeph brings the image of Ceph into the nodes, once for all journeys.
+var loadCeph = sync.OnceValue(func() error {
+	_, err := tryLab("load", filepath.Join(repoRoot(), "dist", "ceph.tar"))
+	return err
+})
+
+// newCephCluster is a Cluster of type cephfs, with daemons as small as the nodes of the lab need.
+func newCephCluster(t *testing.T, name string, hosts ...string) *v1alpha1.Cluster {
+	t.Helper()
+	if err := loadCeph(); err != nil {
+		t.Fatalf("no image of Ceph: %v", err)
+	}
+	c := newCluster(name, hosts...)
+	c.Spec.StorageType = v1alpha1.StorageTypeCephFS
+	c.Spec.Ceph = &v1alpha1.CephSpec{Config: smallOptions, Resources: &v1alpha1.CephResources{
+		Mon: memory("64Mi", "512Mi"), Mgr: memory("128Mi", "512Mi"), OSD: memory("64Mi", "512Mi"), MDS: memory("32Mi", "256Mi"),
+	}}
+	return c
+}
+
+func memory(request, limit string) *corev1.ResourceRequirements {
+	return &corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(request), corev1.ResourceCPU: resource.MustParse("10m")},
+		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(limit)},
+	}
+}
+
+// startCeph makes a Cluster and waits until it is Running. The time and the memory that it takes are told in the log.
+func startCeph(t *testing.T, name string, hosts ...string) *v1alpha1.Cluster {
+	t.Helper()
+	c := newCephCluster(t, name, hosts...)
+	create(t, c)
+	t.Cleanup(func() {
+		if t.Failed() {
+			dumpCeph(t, c)
+		}
+	})
+	waitRunning(t, c, limitCeph)
+	tellMemory(t)
+	return c
+}
+
+// dumpCeph prints what a user would look at.
+func dumpCeph(t *testing.T, c *v1alpha1.Cluster) {
+	t.Helper()
+	for _, args := range [][]string{
+		{"kubectl", "-n", cephname.Namespace, "get", "deployments,pods", "-o", "wide"},
+		{"kubectl", "get", "clusters." + v1alpha1.Group, c.Name, "-o", "yaml"},
+		{"kubectl", "-n", cephname.Namespace, "get", "events", "--sort-by=.lastTimestamp"},
+	} {
+		out, err := tryLab(args...)
+		t.Logf("%s\n%s%v", strings.Join(args, " "), out, err)
+	}
+	out, err := tryCeph(context.Background(), c, "status")
+	t.Logf("ceph status\n%s%v", out, err)
+}
+
+// tryCeph runs ceph beside a monitor of the Cluster, as a user does.
+func tryCeph(ctx context.Context, c *v1alpha1.Cluster, args ...string) (string, error) {
+	pods := &corev1.PodList{}
+	err := kube.List(ctx, pods, client.InNamespace(cephname.Namespace),
+		client.MatchingLabels{cephname.LabelFSID: string(c.UID), cephname.LabelDaemon: cephname.DaemonMonitor})
+	if err != nil {
+		return "", err
+	}
+	failed := errors.New("no monitor runs")
+	for _, p := range pods.Items {
+		if p.Status.Phase != corev1.PodRunning {
+			continue
+		}
+		command := append([]string{
+			"kubectl", "-n", cephname.Namespace, "exec", p.Name, "-c", cephname.ContainerMonitor, "--", "timeout", "60", "ceph", "--connect-timeout", "20",
+		}, args...)
+		out, err := tryLab(command...)
+		if err == nil {
+			return out, nil
+		}
+		failed = err
+	}
+	return "", failed
+}
+
+func inCeph(t *testing.T, c *v1alpha1.Cluster, args ...string) string {
+	t.Helper()
+	out, err := tryCeph(t.Context(), c, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// tellMemory says what the daemons take on each node.
+func tellMemory(t *testing.T) {
+	t.Helper()
+	for _, node := range nodes {
+		if out, err := tryOnNode(node, `for p in /proc/[0-9]*; do n=$(cat $p/comm 2>/dev/null) || continue
+			case $n in ceph-*|quarry*|agent|kubelet|containerd) echo "$n $(awk '/^VmRSS/ {print int($2/1024)}' $p/status)MB";; esac; done | sort | tr '\n' ' '
+			awk '/^MemAvailable/ {print "available " int($2/1024) "MB"}' /proc/meminfo`); err == nil {
+			t.Logf("%s: %s", node, strings.TrimSpace(out))
+		}
+	}
+}
+
+// waitCephGone waits until a Cluster, and all that was made for it, is gone.
+func waitCephGone(t *testing.T, c *v1alpha1.Cluster) {
+	t.Helper()
+	eventually(t, limitCephGone, "Cluster "+c.Name+" is gone", func(ctx context.Context) error {
+		now, err := getCluster(ctx, c.Name)
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		if err == nil {
+			return fmt.Errorf("phase %s: %s", now.Status.Phase, now.Status.Message)
+		}
+		pods := &corev1.PodList{}
+		if err := kube.List(ctx, pods, client.InNamespace(cephname.Namespace), client.MatchingLabels{cephname.LabelFSID: string(c.UID)}); err != nil {
+			return err
+		}
+		if len(pods.Items) > 0 {
+			return fmt.Errorf("%d pods are still there, %s among them", len(pods.Items), pods.Items[0].Name)
+		}
+		return nil
+	})
+}
+
+// noLabel fails if a disk carries a label of Ceph at any of its places.
+func noLabel(t *testing.T, node, device string) {
+	t.Helper()
+	for _, mib := range []int{0, 1024} {
+		out := onNode(t, node, fmt.Sprintf("dd if=%s bs=1M skip=%d count=1 status=none | head -c 22 | tr -d '\\0'", device, mib))
+		if strings.Contains(out, "bluestore") {
+			t.Errorf("%s on %s carries a label at %d MiB", device, node, mib)
+		}
+	}
+}

@@ -1,0 +1,223 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+)
+
+// cephHealth is what "ceph status" says, as far as the journeys look at it.
+type cephHealth struct {
+	Health struct{ Status string }
+	OSDMap struct {
+		Total int `json:"num_osds"`
+		Up    int `json:"num_up_osds"`
+		In    int `json:"num_in_osds"`
+	}
+	Quorum []string `json:"quorum_names"`
+	FSMap  struct {
+		ByRank []struct{ Status string } `json:"by_rank"`
+	}
+}
+
+func healthOf(ctx context.Context, c *v1alpha1.Cluster) (cephHealth, error) {
+	var h cephHealth
+	out, err := tryCeph(ctx, c, "status", "--format", "json")
+	if err != nil {
+		return h, err
+	}
+	return h, json.Unmarshal([]byte(out), &h)
+}
+
+// TestCephFSFromDisksToSharedVolume makes a Ceph cluster of the clean disks of three hosts. Two pods on two of them write one claim.
+func TestCephFSFromDisksToSharedVolume(t *testing.T) {
+	c := startCeph(t, "shared", nodes...)
+	h, err := healthOf(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(h.Quorum) != 3 || h.OSDMap.Total != 6 || h.OSDMap.Up != 6 || h.OSDMap.In != 6 || len(h.FSMap.ByRank) != 1 || h.Health.Status == "HEALTH_ERR" {
+		t.Errorf("%+v", h)
+	}
+	if c.Status.Ceph == nil || c.Status.Ceph.FSID != string(c.UID) || len(c.Status.Ceph.Monitors) != 3 || c.Status.Ceph.OSDs.Up != 6 {
+		t.Errorf("status %+v", c.Status.Ceph)
+	}
+	if out := inCeph(t, c, "osd", "pool", "get", cephname.PoolData, "size"); !strings.Contains(out, "size: 3") {
+		t.Errorf("copies: %s", out)
+	}
+
+	v := claim(t, "together", c.Name, "256Mi", shared)
+	volume := bound(t, v)
+	if volume.Spec.CSI.Driver != v1alpha1.DriverCephFS {
+		t.Errorf("volume %+v", volume.Spec)
+	}
+	wait := "until ls /data0 | grep -qx %s; do sleep 0.2; done; "
+	script := func(self, other string) string {
+		return fmt.Sprintf("touch /data0/%[1]s.ready; "+wait+`for i in $(seq 200); do echo "$i" >> /data0/%[1]s; done
+			touch /data0/%[1]s.done; sync; `, self, other+".ready") + fmt.Sprintf(wait, other+".done") + "cat /data0/" + other + " | md5sum; df /data0"
+	}
+	a := pod(t, "writer-a", nodes[0], script("a", "b"), v)
+	b := pod(t, "writer-b", nodes[1], script("b", "a"), v)
+	var sums []string
+	for _, p := range []*corev1.Pod{a, b} {
+		out := logs(waitPod(t, p, corev1.PodSucceeded))
+		sums = append(sums, strings.SplitN(out, "\n", 2)[0])
+		t.Logf("%s: %s", p.Name, out)
+	}
+	if sums[0] != sums[1] || !strings.HasSuffix(sums[0], "-") {
+		t.Errorf("both wrote the same, and what one wrote reads for the other as %q", sums)
+	}
+	remove(t, a)
+	remove(t, b)
+	remove(t, v)
+	eventually(t, 2*time.Minute, "the subvolume is gone", func(ctx context.Context) error {
+		out, err := tryCeph(ctx, c, "fs", "subvolume", "ls", cephname.Filesystem, cephname.Group, "--format", "json")
+		if err == nil && strings.TrimSpace(out) != "[]" {
+			err = fmt.Errorf("subvolumes %s", out)
+		}
+		return err
+	})
+}
+
+// TestCephFSForeignOsdIsRefused: a disk of another Ceph cluster is left alone, even if somebody zeroed both of its ends.
+func TestCephFSForeignOsdIsRefused(t *testing.T) {
+	if err := loadCeph(); err != nil {
+		t.Fatal(err)
+	}
+	image := newImage(t, "foreign", 2<<30)
+	// What Ceph writes at the start of a disk, and again at 1 GiB.
+	label := []byte("bluestore block device\n7a1c6d1e-0000-4000-8000-00000000000f\n\x02\x01")
+	write(t, image, 0, label)
+	write(t, image, 1<<30, label)
+	before := checksum(t, image)
+	d := plug(t, nodes[0], image, "ubd")
+	refused := func() {
+		t.Helper()
+		eventually(t, limitReady, "the disk is refused", func(ctx context.Context) error {
+			n, err := getNode(ctx, nodes[0])
+			if err != nil {
+				return err
+			}
+			if found := deviceOf(n, d.kernelName()); found == nil || found.Available || !slices.Contains(refusals(found), "Ceph") {
+				return fmt.Errorf("%+v", found)
+			}
+			return nil
+		})
+	}
+	refused()
+	c := startCeph(t, "foreign", nodes...)
+	for _, devices := range devicesOf(t, c.Name) {
+		if slices.ContainsFunc(devices, func(path string) bool { return strings.HasSuffix(d.device, path) }) {
+			t.Errorf("the disk is a device of the Cluster: %v", devices)
+		}
+	}
+	if h, err := healthOf(t.Context(), c); err != nil || h.OSDMap.Total != 6 {
+		t.Errorf("%+v, %v", h, err)
+	}
+	if after := checksum(t, image); after != before {
+		t.Error("the disk was written to")
+	}
+	// The ends are what people zero.
+	write(t, image, 0, make([]byte, 1<<20))
+	write(t, image, 2<<30-1<<20, make([]byte, 1<<20))
+	d.unplug(t)
+	before = checksum(t, image)
+	d = plug(t, nodes[0], image, "ubd")
+	refused()
+	time.Sleep(20 * time.Second)
+	if h, err := healthOf(t.Context(), c); err != nil || h.OSDMap.Total != 6 || checksum(t, image) != before {
+		t.Errorf("with zeroed ends: %+v, %v", h, err)
+	}
+}
+
+// TestCephFSDeleteLeavesDisksClean deletes a Cluster and looks at what stays: nothing, on the disks, on the nodes, and in the API.
+func TestCephFSDeleteLeavesDisksClean(t *testing.T) {
+	c := startCeph(t, "ceph-short-lived", nodes...)
+	devices := devicesOf(t, c.Name)
+	if err := kube.Delete(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	waitCephGone(t, c)
+	for _, node := range nodes {
+		if len(devices[node]) == 0 {
+			t.Errorf("no device was recorded for %s", node)
+		}
+		for _, device := range devices[node] {
+			noLabel(t, node, device)
+			checkClean(t, node, device)
+		}
+		if out := onNode(t, node, "ls -A /var/lib/quarry-ceph/"+string(c.UID)+" 2>/dev/null || true"); strings.TrimSpace(out) != "" {
+			t.Errorf("data of monitors are left on %s: %s", node, out)
+		}
+	}
+}
+
+// TestCephFSRemovalWaits: of three hosts with three copies none can leave, and the Cluster says why for as long as it waits. Nothing is lost.
+func TestCephFSRemovalWaits(t *testing.T) {
+	c := startCeph(t, "waits", nodes...)
+	update(t, c.Name, func(c *v1alpha1.Cluster) { c.Spec.Hosts = []v1alpha1.HostName{v1alpha1.HostName(nodes[0]), v1alpha1.HostName(nodes[1])} })
+	eventually(t, 2*time.Minute, "the member says what it waits for", func(ctx context.Context) error {
+		m, err := memberOf(ctx, c.Name, nodes[2])
+		if err != nil {
+			return err
+		}
+		if m.Status.State == "failed" && m.Status.Message != "" {
+			t.Logf("%s: %s", nodes[2], m.Status.Message)
+			return nil
+		}
+		return fmt.Errorf("%s: %s", m.Status.State, m.Status.Message)
+	})
+	time.Sleep(30 * time.Second)
+	h, err := healthOf(t.Context(), c)
+	if err != nil || h.OSDMap.Total != 6 || h.OSDMap.Up != 6 {
+		t.Errorf("%+v, %v", h, err)
+	}
+	update(t, c.Name, func(c *v1alpha1.Cluster) { c.Spec.Hosts = append(c.Spec.Hosts, v1alpha1.HostName(nodes[2])) })
+	waitRunning(t, c, limitCeph)
+	eventually(t, 2*time.Minute, "all OSDs are in again", func(ctx context.Context) error {
+		h, err := healthOf(ctx, c)
+		if err == nil && h.OSDMap.In != 6 {
+			err = fmt.Errorf("%+v", h)
+		}
+		return err
+	})
+}
+
+// TestCephFSAgentKilledInPrep kills the agents while they make OSDs, again and again. The Cluster comes up all the same.
+func TestCephFSAgentKilledInPrep(t *testing.T) {
+	c := newCephCluster(t, "killed-in-prep", nodes...)
+	create(t, c)
+	t.Cleanup(func() {
+		if t.Failed() {
+			dumpCeph(t, c)
+		}
+	})
+	// The agent of each node dies whenever it makes an OSD, three times.
+	for _, node := range nodes {
+		onNode(t, node, `nohup bash -c 'n=0; for i in $(seq 6000); do
+			for p in /proc/[0-9]*; do if tr "\0" " " 2>/dev/null < $p/cmdline | grep -q "^/usr/bin/ceph-osd --foreground --mkfs"; then
+				sleep 0.$((n * 3)); kill -9 $(awk "/^PPid/ {print \$2}" $p/status); echo $n >> /run/ceph-killed; n=$((n + 1)); sleep 1; fi; done
+			if [ $n -ge 3 ]; then exit; fi; sleep 0.05; done' >/dev/null 2>&1 &`)
+		t.Cleanup(func() { _, _ = tryOnNode(node, "rm -f /run/ceph-killed") }) // It is of this test alone.
+	}
+	waitRunning(t, c, limitCeph)
+	for _, node := range nodes {
+		if out := onNode(t, node, "cat /run/ceph-killed || true"); strings.TrimSpace(out) == "" {
+			t.Errorf("the agent of %s was never killed in the making of an OSD", node)
+		}
+	}
+	if h, err := healthOf(t.Context(), c); err != nil || h.OSDMap.Up != 6 {
+		t.Errorf("%+v, %v", h, err)
+	}
+}
