@@ -221,3 +221,53 @@ func TestCephFSAgentKilledInPrep(t *testing.T) {
 		t.Errorf("%+v, %v", h, err)
 	}
 }
+
+// TestCephFSHostDies takes the power from a host while a pod on another one writes to a claim and reads it back. Both go on within a minute; with the host back
+// everything is clean again.
+func TestCephFSHostDies(t *testing.T) {
+	patient(t, 2)
+	c := startCeph(t, "dies", nodes...)
+	v := claim(t, "written", c.Name, "128Mi", shared)
+	bound(t, v)
+	// Each line is written through to the disks, read back, and told with the second that it took.
+	p := waitPod(t, pod(t, "keeps-writing", nodes[0], `i=0; while [ ! -e /data0/stop ]; do i=$((i+1)); s=$(date +%s); head -c 65536 /dev/urandom > /data0/$((i % 20)); sync
+		a=$(md5sum < /data0/$((i % 20))); echo 3 > /proc/sys/vm/drop_caches 2>/dev/null; b=$(md5sum < /data0/$((i % 20)))
+		[ "$a" = "$b" ] || echo "DIFFERS $i"; echo "done $i took $(($(date +%s) - s))"; sleep 1; done`, v), corev1.PodRunning)
+	lines := func() int { return strings.Count(logs(p), "done ") }
+	eventually(t, time.Minute, "the pod writes", func(context.Context) error {
+		if n := lines(); n < 3 {
+			return fmt.Errorf("%d times", n)
+		}
+		return nil
+	})
+	lab(t, "node", "kill", nodes[2])
+	t.Cleanup(func() { _, _ = tryLab("node", "start", nodes[2]) }) // It runs already where the test got that far.
+	before := lines()
+	eventually(t, time.Minute, "writing goes on without the host", func(context.Context) error {
+		if n := lines(); n < before+2 {
+			return fmt.Errorf("%d times, and %d before", n, before)
+		}
+		return nil
+	})
+	h, err := healthOf(t.Context(), c)
+	if err != nil || h.OSDMap.Total != 6 {
+		t.Errorf("%+v, %v", h, err)
+	}
+	lab(t, "node", "start", nodes[2])
+	eventually(t, 6*time.Minute, "all OSDs are back, and every copy is there", func(ctx context.Context) error {
+		h, err := healthOf(ctx, c)
+		if err != nil {
+			return err
+		}
+		out, err := tryCeph(ctx, c, "pg", "stat")
+		if err != nil || h.OSDMap.Up != 6 || len(h.Quorum) != 3 || strings.Contains(out, "degraded") || strings.Contains(out, "undersized") {
+			return fmt.Errorf("%+v, %s, %w", h, out, err)
+		}
+		return nil
+	})
+	if out := logs(p); strings.Contains(out, "DIFFERS") {
+		t.Errorf("what was written reads differently:\n%s", out)
+	}
+	remove(t, p)
+	remove(t, v)
+}
