@@ -128,12 +128,16 @@ conformance: deps ## Run the agent's conformance suite on real kernels, in a bar
 	RUN='$(RUN)' test/conformance $(LAB_NAME)
 
 .PHONY: e2e
-e2e: deploy tools dist/ceph.tar ## Run the end-to-end tests in the lab. RUN=regexp chooses, SKIP=regexp leaves out.
+e2e: deploy tools ## Run the end-to-end tests in the lab. RUN=regexp chooses, SKIP=regexp leaves out.
 	LAB_NAME=$(LAB_NAME) GRPCURL=$(TOOLS)/grpcurl CGO_ENABLED=0 go test -tags e2e -count=1 -timeout 50m -parallel 6 -v -run '$(RUN)' -skip '$(SKIP)' ./test/e2e/...
 
 .PHONY: operators
 operators: ## Build the operators that HarborCluster works with from their Go modules, once, into the cache; print where they are.
 	@test/operators/build
+
+.PHONY: e2e-ceph
+e2e-ceph: deploy dist/ceph.tar ## Run the journeys of Ceph in the lab: they take all disks of all nodes. RUN=regexp chooses.
+	QUARRY_CEPH=1 LAB_NAME=$(LAB_NAME) CGO_ENABLED=0 go test -tags e2e -count=1 -timeout 90m -v -run '^TestCephFS.*($(RUN))' ./test/e2e/
 
 .PHONY: upgrade
 upgrade: images lab ## Install the version of test/upgrade/base, use it, and install this one over it while pods write.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -43,9 +44,18 @@ var loadCeph = sync.OnceValue(func() error {
 	return err
 })
 
+// needCeph skips a journey where nobody asked for those of Ceph: each takes all disks of all nodes, and a quarter of an hour.
+func needCeph(t *testing.T) {
+	t.Helper()
+	if os.Getenv("QUARRY_CEPH") == "" {
+		t.Skip("it takes all disks of all nodes, and a quarter of an hour: make e2e-ceph RUN=" + t.Name())
+	}
+}
+
 // newCephCluster is a Cluster of type cephfs, with daemons as small as the nodes of the lab need.
 func newCephCluster(t *testing.T, name string, hosts ...string) *v1alpha1.Cluster {
 	t.Helper()
+	needCeph(t)
 	if err := loadCeph(); err != nil {
 		t.Fatalf("no image of Ceph: %v", err)
 	}

@@ -92,9 +92,7 @@ func TestCephFSFromDisksToSharedVolume(t *testing.T) {
 
 // TestCephFSForeignOsdIsRefused: a disk of another Ceph cluster is left alone, even if somebody zeroed both of its ends.
 func TestCephFSForeignOsdIsRefused(t *testing.T) {
-	if err := loadCeph(); err != nil {
-		t.Fatal(err)
-	}
+	needCeph(t)
 	image := newImage(t, "foreign", 2<<30)
 	// What Ceph writes at the start of a disk, and again at 1 GiB.
 	label := []byte("bluestore block device\n7a1c6d1e-0000-4000-8000-00000000000f\n\x02\x01")
