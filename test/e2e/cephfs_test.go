@@ -164,7 +164,9 @@ func TestCephFSDeleteLeavesDisksClean(t *testing.T) {
 // TestCephFSRemovalWaits: of three hosts with three copies none can leave, and the Cluster says why for as long as it waits. Nothing is lost.
 func TestCephFSRemovalWaits(t *testing.T) {
 	c := startCeph(t, "waits", nodes...)
-	update(t, c.Name, func(c *v1alpha1.Cluster) { c.Spec.Hosts = []v1alpha1.HostName{v1alpha1.HostName(nodes[0]), v1alpha1.HostName(nodes[1])} })
+	update(t, c.Name, func(c *v1alpha1.Cluster) {
+		c.Spec.Hosts = []v1alpha1.HostName{v1alpha1.HostName(nodes[0]), v1alpha1.HostName(nodes[1])}
+	})
 	eventually(t, 2*time.Minute, "the member says what it waits for", func(ctx context.Context) error {
 		m, err := memberOf(ctx, c.Name, nodes[2])
 		if err != nil {
