@@ -129,7 +129,9 @@ type kernel struct{ m *model }
 func (k kernel) Attach(ctx context.Context, v cephfs.Volume, place *os.File) error {
 	return k.m.Attach(ctx, v, place)
 }
+
 func (k kernel) Unmount(ctx context.Context, at cephfs.Mounted) error { return k.m.Unmount(ctx, at) }
+
 func (k kernel) Measure(ctx context.Context, at cephfs.Mounted) (cephfs.Usage, error) {
 	return k.m.Measure(ctx, at)
 }

@@ -61,7 +61,7 @@ func (f *fake) Kill() {
 func (f *fake) free() {
 	if !f.ended {
 		f.ended = true
-		f.out.Close()
+		_ = f.out.Close()
 		close(f.done)
 	}
 }

@@ -26,21 +26,8 @@ func (c *Cluster) auth(args []string) (any, int, string) {
 	if len(args) < 2 {
 		return nil, einval, "Error EINVAL: invalid command"
 	}
-	entity, kind, rest := args[1], byte(2), args[2:]
-	if i := slices.Index(rest, "--key-type"); i >= 0 && i+1 < len(rest) {
-		kind = map[string]byte{"aes": 1, "aes256k": 2}[rest[i+1]]
-		rest = slices.Delete(slices.Clone(rest), i, i+2)
-	}
-	caps := map[string]string{}
-	service := ""
-	for _, word := range rest {
-		switch {
-		case word == "mon" || word == "mds" || word == "osd":
-			service = word
-		case service != "":
-			caps[service] = strings.TrimSpace(caps[service] + " " + word)
-		}
-	}
+	entity := args[1]
+	kind, caps := wanted(args[2:])
 	u, there := c.Users[entity]
 	switch {
 	case !there && args[0] != "get-or-create":
@@ -61,6 +48,25 @@ func (c *Cluster) auth(args []string) (any, int, string) {
 	}
 	c.Users[entity] = u
 	return []object{{"entity": entity, "key": u.Key, "caps": u.Caps}}, 0, ""
+}
+
+// wanted reads the kind of a key, 0 for one that does not exist, and the caps of a user.
+func wanted(rest []string) (kind byte, caps map[string]string) {
+	kind, caps = 2, map[string]string{}
+	if i := slices.Index(rest, "--key-type"); i >= 0 && i+1 < len(rest) {
+		kind = map[string]byte{"aes": 1, "aes256k": 2}[rest[i+1]]
+		rest = slices.Delete(slices.Clone(rest), i, i+2)
+	}
+	service := ""
+	for _, word := range rest {
+		switch {
+		case word == "mon" || word == "mds" || word == "osd":
+			service = word
+		case service != "":
+			caps[service] = strings.TrimSpace(caps[service] + " " + word)
+		}
+	}
+	return kind, caps
 }
 
 func (c *Cluster) ciphers(args []string) (any, int, string) {

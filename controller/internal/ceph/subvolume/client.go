@@ -115,7 +115,7 @@ func (c *Client) missing(ctx context.Context, name string, err error) error {
 	all, listErr := c.Names(ctx)
 	switch {
 	case listErr != nil:
-		return fmt.Errorf("%w, after: %v", listErr, err)
+		return fmt.Errorf("%w, after: %s", listErr, err.Error())
 	case slices.Contains(all, name):
 		return err
 	}

@@ -193,14 +193,21 @@ func TestStandIn_isLikeCeph(t *testing.T) {
 		args     []string
 		recorded string
 	}{
-		{[]string{"auth", "get", "client.quarry"}, "auth_get_absent"}, {user("get-or-create", "client.quarry"), "auth_create"},
+		{[]string{"auth", "get", "client.quarry"}, "auth_get_absent"},
+		{user("get-or-create", "client.quarry"), "auth_create"},
 		{user("get-or-create", "client.quarry"), "auth_create_again"},
-		{[]string{"auth", "get-or-create", "client.quarry", "mon", "allow r"}, "auth_create_other"}, {[]string{"auth", "get", "client.quarry"}, "auth_get"},
-		{user("caps", "client.quarry"), "auth_caps"}, {user("get-or-create", "client.old", "--key-type", "aes"), "auth_create_aes_refused"},
-		{strings.Fields("mon set auth_allowed_ciphers aes,aes256k"), "ciphers"}, {user("get-or-create", "client.old", "--key-type", "aes"), "auth_create_aes"},
-		{user("get-or-create", "client.quarry", "--key-type", "aes"), "auth_create_aes_on_other"}, {user("get-or-create", "client.x", "--key-type", "rot13"), "auth_bad_type"},
-		{strings.Fields("osd blocklist add 10.99.0.4 3600"), "blocklist_add"}, {strings.Fields("osd blocklist add x 3600"), "blocklist_add_bad"},
-		{strings.Fields("osd blocklist rm 10.99.0.4"), "blocklist_rm"}, {strings.Fields("osd blocklist rm 10.99.0.4"), "blocklist_rm_again"},
+		{[]string{"auth", "get-or-create", "client.quarry", "mon", "allow r"}, "auth_create_other"},
+		{[]string{"auth", "get", "client.quarry"}, "auth_get"},
+		{user("caps", "client.quarry"), "auth_caps"},
+		{user("get-or-create", "client.old", "--key-type", "aes"), "auth_create_aes_refused"},
+		{strings.Fields("mon set auth_allowed_ciphers aes,aes256k"), "ciphers"},
+		{user("get-or-create", "client.old", "--key-type", "aes"), "auth_create_aes"},
+		{user("get-or-create", "client.quarry", "--key-type", "aes"), "auth_create_aes_on_other"},
+		{user("get-or-create", "client.x", "--key-type", "rot13"), "auth_bad_type"},
+		{strings.Fields("osd blocklist add 10.99.0.4 3600"), "blocklist_add"},
+		{strings.Fields("osd blocklist add x 3600"), "blocklist_add_bad"},
+		{strings.Fields("osd blocklist rm 10.99.0.4"), "blocklist_rm"},
+		{strings.Fields("osd blocklist rm 10.99.0.4"), "blocklist_rm_again"},
 	} {
 		alike(t, m, s.args, s.recorded)
 	}

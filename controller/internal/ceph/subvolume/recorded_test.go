@@ -146,7 +146,7 @@ func TestRecorded_missing(t *testing.T) {
 		"a stop of what does not exist": {on(t, "clone_cancel_absent", "ls").Cancel(ctx, "v9"), ErrAbsent},
 	} {
 		switch {
-		case tt.want == errAny && (tt.err == nil || errors.Is(tt.err, ErrAbsent)), tt.want != errAny && !errors.Is(tt.err, tt.want), tt.want == nil && tt.err != nil:
+		case errors.Is(tt.want, errAny) && (tt.err == nil || errors.Is(tt.err, ErrAbsent)), !errors.Is(tt.want, errAny) && !errors.Is(tt.err, tt.want), tt.want == nil && tt.err != nil:
 			t.Errorf("%s: %v, want %v", name, tt.err, tt.want)
 		}
 	}

@@ -65,7 +65,7 @@ func (c *Client) missingSnapshot(ctx context.Context, s Source, err error) error
 	case errors.Is(listErr, ErrAbsent):
 		return listErr
 	case listErr != nil:
-		return fmt.Errorf("%w, after: %v", listErr, err)
+		return fmt.Errorf("%w, after: %s", listErr, err.Error())
 	case slices.Contains(all, s.Snapshot):
 		return err
 	}

@@ -15,8 +15,8 @@ import (
 func TestSnapshots_outliveTheirVolume(t *testing.T) {
 	s := newSuite(t)
 	s.create(pvc)
-	one := s.snapshot(snap, handle(pvc))
-	again := s.snapshot(snap, handle(pvc))
+	one := s.snapshot(handle(pvc))
+	again := s.snapshot(handle(pvc))
 	if one.GetSnapshotId() != again.GetSnapshotId() || !one.GetReadyToUse() || one.GetSizeBytes() != gib || one.GetSourceVolumeId() != handle(pvc) || one.GetCreationTime() == nil {
 		t.Errorf("%v, %v", one, again)
 	}
@@ -63,7 +63,7 @@ func TestCopies_areReadyWhenWhole(t *testing.T) {
 		t.Errorf("the snapshot that the copy was made from is left: %s", s.left())
 	}
 	s.create(pvc2, fromVolume(handle(pvc)), sized(2*gib))
-	one := s.snapshot(snap, handle(pvc)).GetSnapshotId()
+	one := s.snapshot(handle(pvc)).GetSnapshotId()
 	_, err = s.CreateVolume(t.Context(), request(pvc2, fromSnapshot(one)))
 	wantCode(t, "another source", err, codes.AlreadyExists)
 	_, err = s.CreateVolume(t.Context(), request("pvc-11111111-2222-4333-8444-55555555555a", fromSnapshot(one), sized(1), func(r *csi.CreateVolumeRequest) { r.CapacityRange.LimitBytes = gib / 2 }))
@@ -103,7 +103,7 @@ func TestCopies_deleted(t *testing.T) {
 	}
 	s := newSuite(t)
 	s.create(pvc)
-	one := s.snapshot(snap, handle(pvc)).GetSnapshotId()
+	one := s.snapshot(handle(pvc)).GetSnapshotId()
 	s.ceph.Volumes.Looks = 1000
 	if _, err := s.CreateVolume(t.Context(), request(pvc2, fromSnapshot(one))); status.Code(err) != codes.Aborted {
 		t.Fatal(err)

@@ -143,8 +143,7 @@ func patiently[T any](t *testing.T, call func() (T, error)) T {
 			t.Fatal(err)
 		}
 	}
-	t.Fatal("it does not end")
-	panic("not reached")
+	panic("it does not end")
 }
 
 func (s *suite) create(name string, edits ...func(*csi.CreateVolumeRequest)) *csi.Volume {
@@ -159,9 +158,9 @@ func (s *suite) remove(id string) error {
 	return err
 }
 
-func (s *suite) snapshot(name, of string) *csi.Snapshot {
+func (s *suite) snapshot(of string) *csi.Snapshot {
 	s.t.Helper()
-	r, err := s.CreateSnapshot(s.t.Context(), &csi.CreateSnapshotRequest{Name: name, SourceVolumeId: of})
+	r, err := s.CreateSnapshot(s.t.Context(), &csi.CreateSnapshotRequest{Name: snap, SourceVolumeId: of})
 	if err != nil {
 		s.t.Fatal(err)
 	}

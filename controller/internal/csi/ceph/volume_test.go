@@ -103,7 +103,7 @@ func TestUnknownIsNeverAbsent(t *testing.T) {
 	} {
 		s := newSuite(t)
 		s.create(pvc)
-		taken := s.snapshot(snap, handle(pvc)).GetSnapshotId()
+		taken := s.snapshot(handle(pvc)).GetSnapshotId()
 		break_(s)
 		ctx := t.Context()
 		_, getErr := s.ControllerGetVolume(ctx, &csi.ControllerGetVolumeRequest{VolumeId: handle(pvc)})
