@@ -46,7 +46,7 @@ func (b *Backend) ask(ctx context.Context, c *v1alpha1.Cluster, members []*v1alp
 	o.Ceph, o.Asking = k.told, k.problem
 	o.Current = k.told != nil && k.problem == "" && k.seen == k.changes && b.Now().Sub(k.told.At) < stale
 	if !o.Current && o.Asking == "" {
-		o.Asking = "Ceph is being asked."
+		o.Asking = view.BeingAsked
 	}
 	if !monitors {
 		o.Asking = "No monitor is deployed."

@@ -65,7 +65,21 @@ func (c *Cluster) status() any {
 	if c.Misplaced > 0 {
 		groups["misplaced_objects"] = c.Misplaced
 	}
-	return object{"fsid": c.FSID, "health": object{"status": c.Health}, "pgmap": groups, "mgrmap": object{"available": len(c.Managers) > 0}}
+	return object{"fsid": c.FSID, "health": c.health(), "pgmap": groups, "mgrmap": object{"available": len(c.Managers) > 0}}
+}
+
+// health warns of what Ceph itself calls insecure: the kind of key that kernels before 7.0 know.
+func (c *Cluster) health() object {
+	if !c.AES || c.Health != "HEALTH_OK" {
+		return object{"status": c.Health}
+	}
+	check := func(message string) object {
+		return object{"severity": "HEALTH_WARN", "summary": object{"message": message, "count": 1}, "muted": false}
+	}
+	return object{"status": "HEALTH_WARN", "checks": object{
+		"AUTH_INSECURE_KEYS_ALLOWED":   check("Monitors are configured to allow auth using insecure key types"),
+		"AUTH_INSECURE_KEYS_CREATABLE": check("Monitors are configured to allow creation of insecure key types"),
+	}}
 }
 
 func number(b bool) int {

@@ -33,6 +33,9 @@ type Observation struct {
 	Asking  string
 }
 
+// BeingAsked is Observation.Asking while the answer to a question is waited for.
+const BeingAsked = "Ceph is being asked."
+
 // Workloads are what is deployed for one Ceph cluster.
 type Workloads struct {
 	// Daemons that have a Deployment.

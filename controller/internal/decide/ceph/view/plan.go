@@ -129,7 +129,10 @@ func (v *View) facts(p *plan) {
 		v.daemons(p, hosts, current)
 	}
 	all := ceph.Together(plans...)
-	p.waits = append(p.waits, all.Waits...)
+	// While Ceph is being asked, the rules only say that they know nothing.
+	if v.seen.Current || v.seen.Asking != BeingAsked {
+		p.waits = append(p.waits, all.Waits...)
+	}
 	for _, s := range all.Steps {
 		v.translate(p, s)
 	}

@@ -140,9 +140,8 @@ func (v *View) Decide(m backend.Member) backend.Host {
 	r := record(m.Object)
 	h := backend.Host{Unused: empty(r), Devices: v.devices(m.Node, r)}
 	for _, o := range r.OSDs {
-		if known, _ := v.known(o.UUID); known == ceph.Yes && v.runs(o.UUID) {
-			h.Serves = true
-		}
+		// While Ceph is being asked, what it said last stands.
+		h.Serves = h.Serves || v.runs(o.UUID)
 	}
 	switch {
 	case m.Object == nil || m.Invalid != nil:

@@ -66,6 +66,9 @@ func (v *View) capacity() *v1alpha1.Space {
 	return &old
 }
 
+// patience is how long what Ceph said stands while it is being asked: a question is a dozen commands, and takes minutes where the nodes have much to do.
+const patience = 4 * time.Minute
+
 func yes(t, reason, message string) metav1.Condition {
 	return backend.Condition(t, metav1.ConditionTrue, reason, message)
 }
@@ -79,7 +82,7 @@ func (v *View) later(message string) string {
 	if len(v.plan.waits) == 0 {
 		return message
 	}
-	return message + " " + backend.Shorten(v.plan.waits, 5)
+	return message + " " + strings.Join(v.plan.waits[:min(5, len(v.plan.waits))], " ")
 }
 
 // stale says how old what was said last is, while nobody can ask.
@@ -99,7 +102,7 @@ func (v *View) monitorsReady() metav1.Condition {
 		return no(t, v1alpha1.ReasonCephKeysMissing, v.later("The keys of the Ceph cluster are missing."))
 	case !Noted(c, v1alpha1.AnnotationCephFormed):
 		return no(t, v1alpha1.ReasonCephForming, v.later("The first monitor is being started."))
-	case told == nil || told.Quorum == nil || v.stale() != "":
+	case told == nil || told.Quorum == nil || v.stale() != "" && (v.seen.Asking != BeingAsked || v.seen.Now.Sub(told.At) > patience):
 		return no(t, v1alpha1.ReasonCephUnreachable, "The monitors do not answer. "+v.seen.Asking)
 	}
 	var out []string
@@ -112,7 +115,7 @@ func (v *View) monitorsReady() metav1.Condition {
 	if len(out) > 0 {
 		return no(t, v1alpha1.ReasonMonitorMissing, "Not in the quorum: "+backend.Shorten(out, 9))
 	}
-	return yes(t, v1alpha1.ReasonMonitorsReady, fmt.Sprintf("All %d monitors are in the quorum.", len(records)))
+	return yes(t, v1alpha1.ReasonMonitorsReady, fmt.Sprintf("All %d monitors are in the quorum.", len(records))+v.stale())
 }
 
 func (v *View) filesystem() metav1.Condition {
@@ -143,13 +146,23 @@ func (v *View) healthy() metav1.Condition {
 	if len(told.Checks) > 0 {
 		text += ": " + strings.Join(told.Checks, "; ")
 	}
-	switch told.Health {
-	case "HEALTH_OK":
+	switch {
+	case told.Health == "HEALTH_OK", told.Health == "HEALTH_WARN" && len(told.Checks) > 0 && !slices.ContainsFunc(told.Checks, unexpected):
 		return yes(t, v1alpha1.ReasonCephHealthy, text+v.stale())
-	case "HEALTH_WARN":
+	case told.Health == "HEALTH_WARN":
 		return no(t, v1alpha1.ReasonCephWarning, text+v.stale())
 	}
 	return no(t, v1alpha1.ReasonCephError, text+v.stale())
+}
+
+// expected are the checks of Ceph 20 that warn for as long as clients may have keys of the kind that kernels before 7.0 know: what Quarry does itself
+// (docs/decisions/0064-ceph-volumes.md).
+var expected = []string{"AUTH_INSECURE_CLIENT_KEY_TYPE", "AUTH_INSECURE_KEYS_ALLOWED", "AUTH_INSECURE_KEYS_CREATABLE"}
+
+// unexpected reports whether a check warns of something that is not so by design.
+func unexpected(check string) bool {
+	name, _, _ := strings.Cut(check, ":")
+	return !slices.Contains(expected, name)
 }
 
 func (v *View) configured() metav1.Condition {

@@ -1,0 +1,64 @@
+package view
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// What Ceph says of the keys that Quarry itself makes is told, and is no reason for a warning: a Cluster would never be without one.
+func TestHealthy(t *testing.T) {
+	const keys = "AUTH_INSECURE_KEYS_ALLOWED: Monitors are configured to allow auth using insecure key types"
+	tests := map[string]struct {
+		health string
+		checks []string
+		want   metav1.ConditionStatus
+		reason string
+	}{
+		"well":                       {"HEALTH_OK", nil, metav1.ConditionTrue, v1alpha1.ReasonCephHealthy},
+		"keys of older kernels":      {"HEALTH_WARN", []string{"AUTH_INSECURE_CLIENT_KEY_TYPE: 1", keys}, metav1.ConditionTrue, v1alpha1.ReasonCephHealthy},
+		"something else as well":     {"HEALTH_WARN", []string{keys, "OSD_DOWN: 1 osds down"}, metav1.ConditionFalse, v1alpha1.ReasonCephWarning},
+		"a name that begins like it": {"HEALTH_WARN", []string{"AUTH_INSECURE_KEYS_ALLOWED_TOO: 1"}, metav1.ConditionFalse, v1alpha1.ReasonCephWarning},
+		"a warning without a check":  {"HEALTH_WARN", nil, metav1.ConditionFalse, v1alpha1.ReasonCephWarning},
+		"an error":                   {"HEALTH_ERR", []string{keys}, metav1.ConditionFalse, v1alpha1.ReasonCephError},
+		"nothing said":               {"", nil, metav1.ConditionUnknown, v1alpha1.ReasonPending},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			v := &View{seen: Observation{Current: true, Ceph: &Told{Health: test.health, Checks: test.checks}}}
+			if got := v.healthy(); got.Status != test.want || got.Reason != test.reason {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+// What Ceph said stands while it is being asked again, for some minutes, and not once it does not answer.
+func TestMonitorsReady_asking(t *testing.T) {
+	now := time.Now()
+	tests := map[string]struct {
+		age    time.Duration
+		asking string
+		want   metav1.ConditionStatus
+	}{
+		"young":                  {time.Second, BeingAsked, metav1.ConditionTrue},
+		"being asked for long":   {3 * time.Minute, BeingAsked, metav1.ConditionTrue},
+		"being asked for ever":   {5 * time.Minute, BeingAsked, metav1.ConditionFalse},
+		"it does not answer":     {3 * time.Minute, "no pod runs", metav1.ConditionFalse},
+		"it did not answer once": {30 * time.Second, "no pod runs", metav1.ConditionTrue},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{UID: "u", Annotations: map[string]string{v1alpha1.AnnotationCephFormed: "u"}}}
+			told := &Told{At: now.Add(-test.age), Facts: ceph.Facts{Quorum: &ceph.Quorum{}}}
+			v := &View{seen: Observation{Cluster: c, Ceph: told, Asking: test.asking, Now: now}}
+			if got := v.monitorsReady(); got.Status != test.want {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
