@@ -2,7 +2,6 @@ package archtest
 
 import (
 	"bytes"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,17 +11,41 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// rights is a role or a binding of one.
+type rights struct {
+	Kind     string
+	Metadata struct{ Name, Namespace string }
+	Rules    []struct{ Resources []string }
+	RoleRef  struct{ Name string }
+	Subjects []struct{ Kind, Name, Namespace string }
+}
+
+// grants names the role once for each of its rules that let somebody execute in pods.
+func (o rights) grants() []string {
+	var out []string
+	for _, r := range o.Rules {
+		if slices.ContainsFunc(r.Resources, func(s string) bool { return s == "*" || s == "pods/*" || s == "pods/exec" || s == "pods/attach" }) {
+			out = append(out, o.Kind+" "+o.Metadata.Namespace+"/"+o.Metadata.Name)
+		}
+	}
+	return out
+}
+
+// binds names whom a binding gives the right to execute in the pods of Ceph.
+func (o rights) binds() []string {
+	var out []string
+	if o.RoleRef.Name != "quarry-ceph-exec" {
+		return nil
+	}
+	for _, s := range o.Subjects {
+		out = append(out, strings.Join([]string{o.Kind, o.Metadata.Namespace, s.Kind, s.Namespace + "/" + s.Name}, " "))
+	}
+	return out
+}
+
 // TestExec_onlyInCephsNamespace: who may execute in the pods of agents owns every node. The manifests give nobody that right but in the namespace of Ceph's
 // daemons, there to the controllers alone, and no rule has it by a wildcard.
 func TestExec_onlyInCephsNamespace(t *testing.T) {
-	type rule struct{ APIGroups, Resources, Verbs []string }
-	type object struct {
-		Kind     string
-		Metadata struct{ Name, Namespace string }
-		Rules    []rule
-		RoleRef  struct{ Name string }
-		Subjects []struct{ Kind, Name, Namespace string }
-	}
 	var grants, bound []string
 	files, err := filepath.Glob("../../deploy/*/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -34,20 +57,11 @@ func TestExec_onlyInCephsNamespace(t *testing.T) {
 			t.Fatal(err)
 		}
 		for part := range bytes.SplitSeq(text, []byte("\n---\n")) {
-			var o object
-			if err := yaml.Unmarshal(part, &o); err != nil && err != io.EOF {
+			var o rights
+			if yaml.Unmarshal(part, &o) != nil {
 				continue // Definitions and patches are no rules.
 			}
-			for _, r := range o.Rules {
-				if slices.ContainsFunc(r.Resources, func(s string) bool { return s == "*" || s == "pods/*" || s == "pods/exec" || s == "pods/attach" }) {
-					grants = append(grants, o.Kind+" "+o.Metadata.Namespace+"/"+o.Metadata.Name)
-				}
-			}
-			if o.RoleRef.Name == "quarry-ceph-exec" {
-				for _, s := range o.Subjects {
-					bound = append(bound, strings.Join([]string{o.Kind, o.Metadata.Namespace, s.Kind, s.Namespace + "/" + s.Name}, " "))
-				}
-			}
+			grants, bound = append(grants, o.grants()...), append(bound, o.binds()...)
 		}
 	}
 	if !slices.Equal(grants, []string{"Role quarry-ceph/quarry-ceph-exec"}) {

@@ -57,6 +57,12 @@ func TestCephFSFromDisksToSharedVolume(t *testing.T) {
 		t.Errorf("copies: %s", out)
 	}
 
+	shareVolume(t, c)
+}
+
+// shareVolume has two pods on two nodes write one claim, and looks that both see what both wrote, and that nothing of it stays behind.
+func shareVolume(t *testing.T, c *v1alpha1.Cluster) {
+	t.Helper()
 	v := claim(t, "together", c.Name, "256Mi", shared)
 	volume := bound(t, v)
 	if volume.Spec.CSI.Driver != v1alpha1.DriverCephFS {

@@ -86,6 +86,15 @@ func TestCalls(t *testing.T) {
 	if labels := a.Labels("sda"); kindOf(t, c, o) != osd.Ready || len(labels) == 0 || labels[0].Label.ID != "0" || labels[0].Label.UUID != o.UUID {
 		t.Errorf("made: %+v", labels)
 	}
+}
+
+// TestCalls_zap: the disk of an OSD is given back by its number only, however often.
+func TestCalls_zap(t *testing.T) {
+	a, c := site(t)
+	o := wanted(t, a, c, "sda", 0)
+	if err := c.Prepare(t.Context(), "n1", o, tools, true); err != nil {
+		t.Fatal(err)
+	}
 	other := o
 	other.ID = 5
 	if k := kindOf(t, c, other); k == osd.Ready || k == osd.Empty {

@@ -31,7 +31,7 @@ func (b *Backend) ask(ctx context.Context, c *v1alpha1.Cluster, members []*v1alp
 	for _, d := range o.Workloads.Daemons {
 		monitors = monitors || d.Kind == cephname.DaemonMonitor
 	}
-	done := b.begin(c, members, k, quiet, monitors)
+	done := b.begin(ctx, c, members, k, quiet, monitors)
 	if done != nil {
 		patience := time.NewTimer(b.Patience)
 		defer patience.Stop()
@@ -54,7 +54,7 @@ func (b *Backend) ask(ctx context.Context, c *v1alpha1.Cluster, members []*v1alp
 }
 
 // begin starts a question if one is due, and returns what is closed when the one that is under way is over; nil when none is.
-func (b *Backend) begin(c *v1alpha1.Cluster, members []*v1alpha1.Member, k *known, quiet, monitors bool) <-chan struct{} {
+func (b *Backend) begin(ctx context.Context, c *v1alpha1.Cluster, members []*v1alpha1.Member, k *known, quiet, monitors bool) <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	age := b.Young
@@ -72,7 +72,7 @@ func (b *Backend) begin(c *v1alpha1.Cluster, members []*v1alpha1.Member, k *know
 	changes := k.changes
 	go func() {
 		// The look that began it may be over before.
-		ctx, cancel := context.WithTimeout(context.Background(), question)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), question)
 		defer cancel()
 		told, err := b.question(ctx, c, members)
 		k.mu.Lock()

@@ -2,6 +2,7 @@ package ceph
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -80,7 +81,8 @@ func (b *Backend) osd(ctx context.Context, s view.Step, change func(*v1alpha1.Me
 
 // failed says why a step failed.
 func failed(err error) error {
-	if e, ok := err.(*backend.StepError); ok {
+	var e *backend.StepError
+	if errors.As(err, &e) {
 		return e
 	}
 	busy := apierrors.IsConflict(err) || apierrors.IsNotFound(err)

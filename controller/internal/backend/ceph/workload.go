@@ -80,13 +80,9 @@ func (b *Backend) files(ctx context.Context, c *v1alpha1.Cluster, w *view.Worklo
 	if err != nil {
 		return err
 	}
-	w.Left = there && config.Labels[cephname.LabelFSID] == string(c.UID)
-	if w.Left {
-		w.Config, w.Options, w.Refused = config.Data[cephname.KeyConfig], map[string]string{}, map[string]string{}
-		for key, into := range map[string]*map[string]string{keyOptions: &w.Options, keyRefused: &w.Refused} {
-			if err := json.Unmarshal([]byte(config.Data[key]), into); err != nil && config.Data[key] != "" {
-				return fmt.Errorf("%s of ConfigMap %s: %w", key, config.Name, err)
-			}
+	if w.Left = there && config.Labels[cephname.LabelFSID] == string(c.UID); w.Left {
+		if err := options(config, w); err != nil {
+			return err
 		}
 	}
 	keys, clients := &corev1.Secret{}, &corev1.Secret{}
@@ -103,6 +99,17 @@ func (b *Backend) files(ctx context.Context, c *v1alpha1.Cluster, w *view.Worklo
 		w.Client = string(clients.Data[cephvolume.SecretMonitors])
 	}
 	w.Left = w.Left || ours
+	return nil
+}
+
+// options reads what Ceph was told, and what it refused.
+func options(config *corev1.ConfigMap, w *view.Workloads) error {
+	w.Config, w.Options, w.Refused = config.Data[cephname.KeyConfig], map[string]string{}, map[string]string{}
+	for key, into := range map[string]*map[string]string{keyOptions: &w.Options, keyRefused: &w.Refused} {
+		if err := json.Unmarshal([]byte(config.Data[key]), into); err != nil && config.Data[key] != "" {
+			return fmt.Errorf("%s of ConfigMap %s: %w", key, config.Name, err)
+		}
+	}
 	return nil
 }
 

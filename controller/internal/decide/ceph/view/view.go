@@ -108,10 +108,10 @@ func (v *View) owed(host string, r v1alpha1.MemberCeph) []string {
 		out = append(out, "monitor "+r.Monitor.Name)
 	}
 	for _, o := range r.OSDs {
-		switch known, id := v.known(o.UUID); {
-		case known == ceph.Yes:
+		switch known, id := v.known(o.UUID); known {
+		case ceph.Yes:
 			out = append(out, fmt.Sprintf("osd.%d", id))
-		case known == ceph.Unknown:
+		case ceph.Unknown:
 			out = append(out, "the OSD on "+string(o.Path))
 		}
 	}
