@@ -43,6 +43,34 @@ func (o rights) binds() []string {
 	return out
 }
 
+// TestCephsNamespace_staysWithTheDefinitions: the daemons of Ceph and their keys are there, and `kubectl delete -k deploy/base` stops Quarry only.
+func TestCephsNamespace_staysWithTheDefinitions(t *testing.T) {
+	homes := []string{}
+	files, err := filepath.Glob("../../deploy/*/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for part := range bytes.SplitSeq(text, []byte("\n---\n")) {
+			var o rights
+			if yaml.Unmarshal(part, &o) == nil && o.Kind == "Namespace" && o.Metadata.Name == "quarry-ceph" {
+				homes = append(homes, filepath.Base(filepath.Dir(file))+"/"+filepath.Base(file))
+			}
+		}
+	}
+	list, err := os.ReadFile("../../deploy/crd/kustomization.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(homes, []string{"crd/quarry-ceph.yaml"}) || !bytes.Contains(list, []byte("\n  - quarry-ceph.yaml\n")) {
+		t.Errorf("the namespace is in %q, and has to be in what is deleted last", homes)
+	}
+}
+
 // TestExec_onlyInCephsNamespace: who may execute in the pods of agents owns every node. The manifests give nobody that right but in the namespace of Ceph's
 // daemons, there to the controllers alone, and no rule has it by a wildcard.
 func TestExec_onlyInCephsNamespace(t *testing.T) {

@@ -267,6 +267,4 @@ const (
 	ReasonDraining = "Draining"
 	// ReasonNoFilesystem: the filesystem is not served.
 	ReasonNoFilesystem = "NoFilesystem"
-	// ReasonSubvolumesExist: the filesystem has volumes that no PersistentVolume names.
-	ReasonSubvolumesExist = "SubvolumesExist"
 )

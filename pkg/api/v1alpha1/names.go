@@ -70,8 +70,9 @@ const (
 	// AnnotationApprovedWith is on a Member whose plan was approved with that of its storage; its value is the digest that was approved
 	// there.
 	AnnotationApprovedWith = Group + "/approved-with"
-	// AnnotationRemove allows a person to delete a Member that is not leaving, an Nfs whose share has volumes on record or cannot be read, or an
-	// Iscsi whose volume group cannot be removed, when its value is the UID of the object.
+	// AnnotationRemove allows a person to delete a Member that is not leaving, an Nfs whose share has volumes on record or cannot be read, an
+	// Iscsi whose volume group cannot be removed, or a Cluster of type cephfs whose monitors do not answer or whose filesystem has volumes, when its value is
+	// the UID of the object.
 	AnnotationRemove = Group + "/remove"
 	// AnnotationLostGroups is on a storage whose members were declared lost; its value is status.lostGroups, joined by commas. A status may
 	// be lost, as in a restore, and no lost group may be taken back because of that.
