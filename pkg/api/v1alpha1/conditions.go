@@ -37,6 +37,8 @@ const (
 	ConditionCephConfigured = "CephConfigured"
 	// ConditionCopiesSafe: there are as many copies of everything as survive one loss while another host is away. Ready does not depend on it.
 	ConditionCopiesSafe = "CopiesSafe"
+	// ConditionDaemonsCurrent: every daemon has the image and the resources of the spec. Ready does not depend on it.
+	ConditionDaemonsCurrent = "DaemonsCurrent"
 )
 
 // Condition types of an Nfs, beside those of every storage.
@@ -246,6 +248,9 @@ const (
 	ReasonCephHealthy     = "CephHealthy"
 	ReasonCephConfigured  = "CephConfigured"
 	ReasonCopiesSafe      = "CopiesSafe"
+	ReasonDaemonsCurrent  = "DaemonsCurrent"
+	// ReasonDaemonsOutdated: daemons have another image or other resources than the spec wants. The message says which, and what they wait for.
+	ReasonDaemonsOutdated = "DaemonsOutdated"
 	// ReasonCephWarning and ReasonCephError: Ceph says HEALTH_WARN or HEALTH_ERR.
 	ReasonCephWarning = "CephWarning"
 	ReasonCephError   = "CephError"

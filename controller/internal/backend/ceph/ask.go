@@ -3,6 +3,7 @@ package ceph
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"quarry.storage/quarry/controller/internal/ceph"
@@ -31,7 +32,7 @@ func (b *Backend) ask(ctx context.Context, c *v1alpha1.Cluster, members []*v1alp
 	for _, d := range o.Workloads.Daemons {
 		monitors = monitors || d.Kind == cephname.DaemonMonitor
 	}
-	done := b.begin(ctx, c, members, k, quiet, monitors)
+	done := b.begin(ctx, c, members, k, quiet, monitors, view.Outdated(*o))
 	if done != nil {
 		patience := time.NewTimer(b.Patience)
 		defer patience.Stop()
@@ -54,7 +55,7 @@ func (b *Backend) ask(ctx context.Context, c *v1alpha1.Cluster, members []*v1alp
 }
 
 // begin starts a question if one is due, and returns what is closed when the one that is under way is over; nil when none is.
-func (b *Backend) begin(ctx context.Context, c *v1alpha1.Cluster, members []*v1alpha1.Member, k *known, quiet, monitors bool) <-chan struct{} {
+func (b *Backend) begin(ctx context.Context, c *v1alpha1.Cluster, members []*v1alpha1.Member, k *known, quiet, monitors bool, outdated []int) <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	age := b.Young
@@ -74,7 +75,7 @@ func (b *Backend) begin(ctx context.Context, c *v1alpha1.Cluster, members []*v1a
 		// The look that began it may be over before.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), question)
 		defer cancel()
-		told, err := b.question(ctx, c, members)
+		told, err := b.question(ctx, c, members, outdated)
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.done, k.problem = nil, ""
@@ -89,7 +90,7 @@ func (b *Backend) begin(ctx context.Context, c *v1alpha1.Cluster, members []*v1a
 }
 
 // question asks Ceph all that the decisions need. What could not be read is unknown in the answer.
-func (b *Backend) question(ctx context.Context, c *v1alpha1.Cluster, members []*v1alpha1.Member) (*view.Told, error) {
+func (b *Backend) question(ctx context.Context, c *v1alpha1.Cluster, members []*v1alpha1.Member, outdated []int) (*view.Told, error) {
 	client, err := b.client(string(c.UID))
 	if err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func (b *Backend) question(ctx context.Context, c *v1alpha1.Cluster, members []*
 	if told.Quorum == nil {
 		return told, err
 	}
-	if ids := stopping(c, members, told.Map); len(ids) > 0 && told.Daemons != nil {
+	if ids := append(stopping(c, members, told.Map), first(outdated, told.Map)...); len(ids) > 0 && told.Daemons != nil {
 		// The whole is asked again with those OSDs: an answer about them alone could be of another moment.
 		told.Facts, err = client.Facts(ctx, ids...)
 	}
@@ -116,7 +117,17 @@ func (b *Backend) question(ctx context.Context, c *v1alpha1.Cluster, members []*
 	return told, err
 }
 
-// stopping are the OSDs that may be to be stopped: those of hosts that leave. An upgrade asks for all of them.
+// first is the first OSD of some that is up; none if none is. Only one gets another Deployment at a time, and Ceph need not be asked about the others.
+func first(ids []int, m *decideceph.Map) []int {
+	for _, id := range ids {
+		if m != nil && slices.ContainsFunc(m.OSDs, func(o decideceph.OSD) bool { return o.ID == id && o.Up }) {
+			return []int{id}
+		}
+	}
+	return nil
+}
+
+// stopping are the OSDs that may be to be stopped: those of hosts that leave.
 func stopping(c *v1alpha1.Cluster, members []*v1alpha1.Member, m *decideceph.Map) []int {
 	if m == nil {
 		return nil

@@ -36,7 +36,7 @@ func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster) (*view.Wor
 		d := &deployments.Items[i]
 		x := view.Workload{
 			Kind: d.Labels[cephname.LabelDaemon], ID: d.Labels[cephname.LabelID], Node: d.Annotations[cephname.AnnotationNode], UUID: d.Annotations[cephname.AnnotationOSD],
-			Template: cephpod.Template(d), Ready: d.Status.ReadyReplicas > 0,
+			Template: cephpod.Template(d), Ready: settled(d) && d.Status.ReadyReplicas > 0,
 		}
 		if containers := d.Spec.Template.Spec.Containers; len(containers) > 0 {
 			x.Image = containers[0].Image
@@ -51,6 +51,11 @@ func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster) (*view.Wor
 		count(w, &pods.Items[i])
 	}
 	return w, b.files(ctx, c, w)
+}
+
+// settled reports whether the pod of a Deployment is made of what the Deployment says now: until then the one before runs, or none.
+func settled(d *appsv1.Deployment) bool {
+	return d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas > 0
 }
 
 // count takes in one pod.

@@ -13,17 +13,25 @@ type object = map[string]any
 func (c *Cluster) reads() map[string]func() any {
 	return map[string]func() any{
 		"df": c.df, "osd blocklist ls": c.blocklist, "quorum_status": c.quorumStatus, "status": c.status, "osd dump": c.osdDump, "osd tree": c.osdTree, "osd df": c.osdDF, "mgr dump": c.mgrDump, "fs dump": c.fsDump, "fs ls": c.filesystems,
-		"mon metadata": func() any { return named(slices.Sorted(maps.Keys(c.Monitors))) },
-		"mgr metadata": func() any { return named(c.Managers) },
-		"mds metadata": func() any { return named(c.Servers) },
+		"mon metadata": func() any { return c.named("mon", slices.Sorted(maps.Keys(c.Monitors))) },
+		"mgr metadata": func() any { return c.named("mgr", c.Managers) },
+		"mds metadata": func() any { return c.named("mds", c.Servers) },
 		"osd metadata": c.osdMetadata,
 	}
 }
 
-func named(names []string) any {
+// version is the one that a daemon told when it started.
+func (c *Cluster) version(daemon string) string {
+	if v := c.Versions[daemon]; v != "" {
+		return v
+	}
+	return Version
+}
+
+func (c *Cluster) named(kind string, names []string) any {
 	out := []object{}
 	for _, n := range names {
-		out = append(out, object{"name": n, "ceph_version_short": Version, "ceph_release": "tentacle"})
+		out = append(out, object{"name": n, "ceph_version_short": c.version(kind + "." + n), "ceph_release": "tentacle"})
 	}
 	return out
 }
@@ -34,7 +42,7 @@ func (c *Cluster) osdMetadata() any {
 	for _, o := range c.OSDs {
 		m := object{"id": o.ID}
 		if !o.New {
-			m["ceph_version_short"], m["ceph_release"] = Version, "tentacle"
+			m["ceph_version_short"], m["ceph_release"] = c.version(fmt.Sprintf("osd.%d", o.ID)), "tentacle"
 		}
 		out = append(out, m)
 	}

@@ -54,7 +54,9 @@ type Cluster struct {
 	Groups              map[string]int
 	Degraded, Misplaced int64
 	Release             string
-	Health              string
+	// Versions of daemons that run another one than Version, by kind, a dot, and name.
+	Versions map[string]string
+	Health   string
 	// Options that were set, by whom they are for, a dot, and the name.
 	Options map[string]string
 	// Single: the size of a pool may become one.

@@ -26,6 +26,8 @@ type Daemon struct {
 	Version Version
 	// Running is what Ceph says: it is in the quorum, up, or one of those that serve or stand by.
 	Running bool
+	// Restarting: what runs is not yet what is deployed.
+	Restarting bool
 	// Active: it is the manager or the metadata server that serves.
 	Active bool
 	// OKToStop is what Ceph says of an OSD.
@@ -114,8 +116,11 @@ func (w Upgrade) unwell(daemons []Daemon, d Daemon, f Facts) string {
 // others says what one of the other daemons lacks; empty if they all run, those with the image the version of it.
 func (w Upgrade) others(daemons []Daemon, d Daemon) string {
 	for _, other := range daemons {
-		if other != d && !other.Running {
+		switch {
+		case other != d && !other.Running:
 			return fmt.Sprintf("%s does not run.", other)
+		case other != d && other.Restarting:
+			return fmt.Sprintf("%s is not ready since it was deployed.", other)
 		}
 		if other.Image == w.Image && other.Version != w.Version {
 			return fmt.Sprintf("%s has the image and runs version %s, not %s.", other, other.Version, w.Version)

@@ -129,6 +129,7 @@ func TestPlanUpgrade(t *testing.T) {
 		"nobody knows whether it can":       {[]func(*Facts){begun(2), func(f *Facts) { (*f.Daemons)[1].OKToStop = Unknown }}, nil, "", "unknown"},
 		"placement groups are not clean":    {[]func(*Facts){begun(2), func(f *Facts) { f.Groups.Clean-- }}, nil, "", "7 of 8"},
 		"another daemon does not run":       {[]func(*Facts){begun(1), func(f *Facts) { (*f.Daemons)[0].Running = false }}, nil, "", "mds.a does not run"},
+		"another one was just deployed":     {[]func(*Facts){begun(1), func(f *Facts) { (*f.Daemons)[3].Restarting = true }}, nil, "", "is not ready since it was deployed"},
 		"the next one does not run":         {[]func(*Facts){begun(1), func(f *Facts) { (*f.Daemons)[6].Running = false }}, nil, "ReplaceDaemon mgr.b n2", ""},
 		"one with the image runs another":   {[]func(*Facts){begun(1), func(f *Facts) { (*f.Daemons)[3].Version = v1 }}, nil, "", "runs version"},
 		"the health is an error":            {nil, func(w *Upgrade) { w.Health = "HEALTH_ERR" }, "", "HEALTH_ERR"},

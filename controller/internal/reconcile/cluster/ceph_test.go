@@ -20,6 +20,7 @@ import (
 	cephbackend "quarry.storage/quarry/controller/internal/backend/ceph"
 	"quarry.storage/quarry/controller/internal/ceph"
 	"quarry.storage/quarry/controller/internal/ceph/cephtest"
+	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
 	"quarry.storage/quarry/controller/internal/setup/filesystems"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
@@ -31,6 +32,8 @@ type kubelet struct {
 	model *cephtest.Cluster
 	// seen are kinds of daemons in the order in which the last of each ended.
 	ended []string
+	// replaced are the daemons that got another pod, in order.
+	replaced []string
 }
 
 // tools is the container with Ceph's programs, on every host.
@@ -109,7 +112,13 @@ func (k *kubelet) work() {
 			k.end(d)
 			continue
 		}
-		if !slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return p.Name == d.Name }) {
+		i := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool { return p.Name == d.Name })
+		if i >= 0 && pods.Items[i].Annotations[cephpod.AnnotationTemplate] != cephpod.Template(d) {
+			k.replaced = append(k.replaced, d.Labels[cephname.LabelDaemon]+"."+d.Labels[cephname.LabelID])
+			k.stop(d)
+			i = -1
+		}
+		if i < 0 {
 			k.run(d)
 		}
 	}
@@ -130,6 +139,7 @@ func (k *kubelet) run(d *appsv1.Deployment) {
 	p := &corev1.Pod{ObjectMeta: *d.Spec.Template.ObjectMeta.DeepCopy(), Spec: *d.Spec.Template.Spec.DeepCopy()}
 	p.Name, p.Namespace = d.Name, d.Namespace
 	p.Spec.PriorityClassName = ""
+	p.Annotations[cephpod.AnnotationTemplate] = cephpod.Template(d)
 	if err := k.client.Create(context.Background(), p); err != nil {
 		k.t.Fatal(err)
 	}
@@ -139,12 +149,18 @@ func (k *kubelet) run(d *appsv1.Deployment) {
 	if err := k.client.Status().Update(context.Background(), p); err != nil {
 		k.t.Fatal(err)
 	}
-	d.Status = appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 1}
+	d.Status = appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 1, UpdatedReplicas: 1, ObservedGeneration: d.Generation}
 	if err := k.client.Status().Update(context.Background(), d); err != nil && !apierrors.IsConflict(err) {
 		k.t.Fatal(err)
 	}
 	id, node := d.Labels[cephname.LabelID], d.Annotations[cephname.AnnotationNode]
 	k.model.Change(func() {
+		if _, version, tagged := strings.Cut(p.Spec.Containers[0].Image, ":v"); tagged {
+			if k.model.Versions == nil {
+				k.model.Versions = map[string]string{}
+			}
+			k.model.Versions[d.Labels[cephname.LabelDaemon]+"."+id] = version
+		}
 		switch d.Labels[cephname.LabelDaemon] {
 		case cephname.DaemonMonitor:
 			k.model.Monitors[id] = true
@@ -168,17 +184,23 @@ func (k *kubelet) run(d *appsv1.Deployment) {
 // end stops the daemon of a Deployment that is being deleted.
 func (k *kubelet) end(d *appsv1.Deployment) {
 	k.t.Helper()
-	ctx := context.Background()
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: d.Name, Namespace: d.Namespace}}
-	if err := k.client.Delete(ctx, p, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+	k.stop(d)
+	d.Finalizers = nil
+	if err := k.client.Update(context.Background(), d); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		k.t.Fatal(err)
 	}
-	d.Finalizers = nil
-	if err := k.client.Update(ctx, d); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+	kind := d.Labels[cephname.LabelDaemon]
+	k.ended = append(slices.DeleteFunc(k.ended, func(x string) bool { return x == kind }), kind)
+}
+
+// stop removes the pod of a Deployment, and the daemon in it from the model.
+func (k *kubelet) stop(d *appsv1.Deployment) {
+	k.t.Helper()
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: d.Name, Namespace: d.Namespace}}
+	if err := k.client.Delete(context.Background(), p, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
 		k.t.Fatal(err)
 	}
 	id, kind := d.Labels[cephname.LabelID], d.Labels[cephname.LabelDaemon]
-	k.ended = append(slices.DeleteFunc(k.ended, func(x string) bool { return x == kind }), kind)
 	k.model.Change(func() {
 		drop := func(names []string) []string { return slices.DeleteFunc(names, func(n string) bool { return n == id }) }
 		switch kind {

@@ -19,6 +19,9 @@ func (p Plan) Labels(kind, id string) map[string]string {
 
 // Deployment of a daemon. It has one pod, bound to its node: when the node is away the pod waits for it, and none is made elsewhere.
 func (p Plan) Deployment(d Daemon) *appsv1.Deployment {
+	if d.Image != "" {
+		p.Image = d.Image
+	}
 	labels := p.Labels(d.Kind, d.ID)
 	spec := p.pod(d)
 	out := &appsv1.Deployment{

@@ -57,6 +57,8 @@ type Daemon struct {
 	Kind, ID string
 	// Node that it is bound to.
 	Node string
+	// Image that it runs; that of the Plan when it is empty.
+	Image string
 	// Address is that of the node; only a monitor's is used.
 	Address string
 	// First: the monitor makes the Ceph cluster if it has nothing on its disk. It is true for one only, until monitors were seen as a quorum.

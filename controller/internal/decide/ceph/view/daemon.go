@@ -97,6 +97,7 @@ func (v *View) of(kind string) []Workload {
 
 func (v *View) deploy(p *plan, d cephpod.Daemon, action, why string) {
 	s := v.whole(action, "", why)
+	d.Image = v.image(d.Kind)
 	s.Daemon = d
 	p.step(s)
 }

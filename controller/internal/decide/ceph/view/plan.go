@@ -179,61 +179,6 @@ func (v *View) planFlags(hosts []ceph.Host, f ceph.Facts) ceph.Plan {
 	return ceph.PlanFlags(ceph.Flags{Hosts: hosts, Set: set}, f)
 }
 
-// planUpgrade compares what daemons were made of with what they are to be made of: the image, and all else that is in their pods.
-func (v *View) planUpgrade(hosts []ceph.Host, f ceph.Facts) ceph.Plan {
-	if f.Daemons == nil || f.Map == nil || !Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed) {
-		return ceph.Plan{}
-	}
-	pods, daemons := v.pods(), []ceph.Daemon{}
-	w := ceph.Upgrade{Image: pods.Image, Hosts: hosts, Health: v.seen.Ceph.Health}
-	drifted := false
-	for _, d := range *f.Daemons {
-		i := slices.IndexFunc(v.seen.Workloads.Daemons, func(x Workload) bool { return x.Kind == d.Kind && x.ID == d.Name })
-		if i < 0 {
-			continue
-		}
-		have := v.seen.Workloads.Daemons[i]
-		d.Host, d.Image = have.Node, have.Image
-		want, ok := v.wanted(have)
-		if ok && have.Image == pods.Image && have.Template != cephpod.Template(pods.Deployment(want)) {
-			d.Image += " with other settings"
-		}
-		if d.Image == pods.Image {
-			w.Version = d.Version
-		}
-		drifted = drifted || d.Image != pods.Image
-		daemons = append(daemons, d)
-	}
-	if !drifted && f.Map.RequireRelease >= w.Version.Major {
-		return ceph.Plan{}
-	}
-	if v.seen.Ceph.ImageVersion != (ceph.Version{}) && v.seen.Ceph.ImageOf == pods.Image {
-		w.Version = v.seen.Ceph.ImageVersion
-	}
-	f.Daemons = &daemons
-	return ceph.PlanUpgrade(w, f)
-}
-
-// wanted is the daemon that a Deployment stands for.
-func (v *View) wanted(have Workload) (cephpod.Daemon, bool) {
-	d := cephpod.Daemon{Kind: have.Kind, ID: have.ID, Node: have.Node}
-	r := record(v.member(have.Node))
-	switch have.Kind {
-	case cephname.DaemonMonitor:
-		if r.Monitor == nil || r.Monitor.Name != have.ID {
-			return d, false
-		}
-		d.Address = r.Monitor.Address
-	case cephname.DaemonOSD:
-		i := slices.IndexFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool { return o.UUID == have.UUID })
-		if i < 0 {
-			return d, false
-		}
-		d.UUID, d.Device = have.UUID, string(r.OSDs[i].Path)
-	}
-	return d, true
-}
-
 // translate makes a step of the whole of one that the rules about Ceph want.
 func (v *View) translate(p *plan, s ceph.Step) {
 	host := ""
@@ -248,7 +193,9 @@ func (v *View) translate(p *plan, s ceph.Step) {
 	}
 	switch s.Do {
 	case ceph.StartMonitor:
-		out.Daemon = cephpod.Daemon{Kind: cephname.DaemonMonitor, ID: s.Name, Node: s.Host, Address: v.seen.Addresses[s.Host], First: s.First}
+		out.Daemon = cephpod.Daemon{
+			Kind: cephname.DaemonMonitor, ID: s.Name, Node: s.Host, Image: v.image(cephname.DaemonMonitor), Address: v.seen.Addresses[s.Host], First: s.First,
+		}
 		if r := record(v.member(s.Host)).Monitor; r != nil {
 			out.Daemon.Address = r.Address
 		}
@@ -267,13 +214,16 @@ func (v *View) translate(p *plan, s ceph.Step) {
 		if !there {
 			out.Devices = nil
 		}
-		out.Daemon = cephpod.Daemon{Kind: cephname.DaemonOSD, ID: fmt.Sprint(s.ID), Node: s.Host, UUID: s.UUID, Device: string(r.OSDs[i].Path)}
+		out.Daemon = cephpod.Daemon{
+			Kind: cephname.DaemonOSD, ID: fmt.Sprint(s.ID), Node: s.Host, Image: v.image(cephname.DaemonOSD), UUID: s.UUID, Device: string(r.OSDs[i].Path),
+		}
 	case ceph.ReplaceDaemon:
 		i := slices.IndexFunc(v.seen.Workloads.Daemons, func(x Workload) bool { return x.Kind+"."+x.ID == s.Name })
 		d, ok := v.wanted(v.seen.Workloads.Daemons[i])
 		if !ok {
 			return
 		}
+		d.Image = v.pods().Image
 		out.Daemon = d
 	}
 	p.step(out)

@@ -69,7 +69,7 @@ func (s Step) Restores() bool {
 // Digest identifies the step by what it does to what.
 func (s Step) Digest() string {
 	c := s.Ceph
-	out := []string{s.Does, s.UID, s.On, s.Through, s.Member, c.String(), string(c.Do), c.Path, fmt.Sprint(c.First, c.Fresh), s.Daemon.Kind, s.Daemon.ID, s.Daemon.Node, s.Daemon.UUID, s.Text}
+	out := []string{s.Does, s.UID, s.On, s.Through, s.Member, c.String(), string(c.Do), c.Path, fmt.Sprint(c.First, c.Fresh), s.Daemon.Kind, s.Daemon.ID, s.Daemon.Node, s.Daemon.UUID, s.Daemon.Image, s.Text}
 	for _, d := range s.Devices {
 		out = append(out, d.Path, d.Serial, d.WWN, fmt.Sprint(d.SizeBytes))
 		if s.Does == v1alpha1.ActionWipeDevice {

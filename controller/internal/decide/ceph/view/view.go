@@ -38,13 +38,19 @@ var _ backend.View = (*View)(nil)
 
 // New returns the view of an observation.
 func New(o Observation) *View {
+	v := bare(o)
+	v.plan = v.decide()
+	return v
+}
+
+// bare is the view of an observation before anything is decided.
+func bare(o Observation) *View {
 	v := &View{seen: o, members: map[string]*v1alpha1.Member{}}
 	owner := backend.OwnerOf(o.Cluster)
 	for _, m := range o.World.Members {
 		node := string(m.Spec.Node)
 		v.members[node] = owner.Prefer(v.members[node], m)
 	}
-	v.plan = v.decide()
 	return v
 }
 

@@ -49,7 +49,7 @@ func (v *View) Whole([]backend.HostHealth) backend.Whole {
 	} else {
 		w.Warnings = append(w.Warnings, healthy)
 	}
-	w.Warnings = append(w.Warnings, v.configured(), v.copies())
+	w.Warnings = append(w.Warnings, v.configured(), v.upgraded(), v.copies())
 	if t := v.seen.Ceph; v.deleting() && t != nil && t.Subvolumes != nil && !Noted(c, v1alpha1.AnnotationCephRemoved) && c.Annotations[v1alpha1.AnnotationRemove] != string(c.UID) {
 		w.Holding = *t.Subvolumes
 	}

@@ -1,0 +1,146 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+)
+
+// planUpgrade compares what daemons were made of with what they are to be made of: the image, and all else that is in their pods.
+func (v *View) planUpgrade(hosts []ceph.Host, f ceph.Facts) ceph.Plan {
+	if f.Daemons == nil || f.Map == nil || !Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed) {
+		return ceph.Plan{}
+	}
+	daemons := []ceph.Daemon{}
+	w := ceph.Upgrade{Image: v.pods().Image, Hosts: hosts, Health: v.seen.Ceph.Health}
+	drifted, mixed := false, false
+	for _, d := range *f.Daemons {
+		i := slices.IndexFunc(v.seen.Workloads.Daemons, func(x Workload) bool { return x.Kind == d.Kind && x.ID == d.Name })
+		if i < 0 {
+			continue
+		}
+		have := v.seen.Workloads.Daemons[i]
+		d.Host, d.Image, d.Restarting = have.Node, have.Image, !have.Ready
+		mixed = mixed || have.Image != w.Image
+		if have.Image == w.Image && v.outdated(have) {
+			d.Image += " with other settings"
+		}
+		if have.Image == w.Image && d.Version != (ceph.Version{}) {
+			w.Version = d.Version
+		}
+		drifted = drifted || d.Image != w.Image
+		daemons = append(daemons, d)
+	}
+	if !drifted && f.Map.RequireRelease >= w.Version.Major {
+		return ceph.Plan{}
+	}
+	// A daemon that was just given the image still tells the version before. Should the tag be wrong, the first daemon says so, and no other one follows.
+	if told, err := ceph.ParseVersion(strings.TrimPrefix(tag(w.Image), "v")); mixed && err == nil {
+		w.Version = told
+	}
+	f.Daemons = &daemons
+	return ceph.PlanUpgrade(w, f)
+}
+
+// tag is that of an image; empty for one that is named by its digest only.
+func tag(image string) string {
+	name, _, _ := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], "@")
+	_, out, _ := strings.Cut(name, ":")
+	return out
+}
+
+// outdated reports whether a Deployment is not what it is to be. One whose daemon is not on record is left as it is.
+func (v *View) outdated(have Workload) bool {
+	want, ok := v.wanted(have)
+	want.Image = v.pods().Image
+	return ok && (have.Image != want.Image || have.Template != cephpod.Template(v.pods().Deployment(want)))
+}
+
+// Outdated returns the IDs of the OSDs whose Deployments are not what they are to be, lowest first. It needs nothing that Ceph says.
+func Outdated(o Observation) []int {
+	var out []int
+	if o.Workloads == nil {
+		return out
+	}
+	v := bare(o)
+	for _, have := range v.of(cephname.DaemonOSD) {
+		if id, err := strconv.Atoi(have.ID); err == nil && v.outdated(have) {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// image is what a daemon that is made now runs. While daemons have another image than the spec wants, it is one of theirs, or the daemon would be ahead
+// of the order, and might be what the rules about versions forbid. The upgrade comes to it in its turn.
+func (v *View) image(kind string) string {
+	want := v.pods().Image
+	if kind == cephname.DaemonTools {
+		// What it makes is what OSDs open.
+		kind = cephname.DaemonOSD
+	}
+	others := slices.DeleteFunc(slices.Clone(v.seen.Workloads.Daemons), func(w Workload) bool { return w.Kind == cephname.DaemonTools || w.Image == "" })
+	if own := slices.DeleteFunc(slices.Clone(others), func(w Workload) bool { return w.Kind != kind }); len(own) > 0 {
+		others = own
+	}
+	for _, w := range others {
+		if w.Image != want {
+			return w.Image
+		}
+	}
+	return want
+}
+
+// wanted is the daemon that a Deployment stands for, with the image that it has.
+func (v *View) wanted(have Workload) (cephpod.Daemon, bool) {
+	d := cephpod.Daemon{Kind: have.Kind, ID: have.ID, Node: have.Node, Image: have.Image}
+	r := record(v.member(have.Node))
+	switch have.Kind {
+	case cephname.DaemonMonitor:
+		if r.Monitor == nil || r.Monitor.Name != have.ID {
+			return d, false
+		}
+		d.Address = r.Monitor.Address
+	case cephname.DaemonOSD:
+		i := slices.IndexFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool { return o.UUID == have.UUID })
+		if i < 0 {
+			return d, false
+		}
+		d.UUID, d.Device = have.UUID, string(r.OSDs[i].Path)
+	}
+	return d, true
+}
+
+// upgraded says whether all daemons are what the spec wants, and what those that are not wait for. What Ceph said last stands while it is being asked.
+func (v *View) upgraded() metav1.Condition {
+	const t = v1alpha1.ConditionDaemonsCurrent
+	if v.seen.Workloads == nil || v.deleting() || !Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed) {
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "Daemons are compared with the spec while the filesystem is served.")
+	}
+	var behind []string
+	for _, w := range v.seen.Workloads.Daemons {
+		if w.Kind != cephname.DaemonTools && v.outdated(w) {
+			behind = append(behind, w.Kind+"."+w.ID)
+		}
+	}
+	if slices.Sort(behind); len(behind) == 0 {
+		return yes(t, v1alpha1.ReasonDaemonsCurrent, fmt.Sprintf("Every daemon has the image %s and the resources of the spec.", v.pods().Image))
+	}
+	text := fmt.Sprintf("The image %s or other settings are still to be given to %s.", v.pods().Image, backend.Shorten(behind, 9))
+	if v.seen.Ceph != nil {
+		for _, w := range v.planUpgrade(v.hosts(), v.seen.Ceph.Facts).Waits {
+			text += " " + w
+		}
+	}
+	return no(t, v1alpha1.ReasonDaemonsOutdated, text)
+}

@@ -1,0 +1,79 @@
+package view
+
+import (
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+)
+
+func TestTag(t *testing.T) {
+	for image, want := range map[string]string{
+		"quay.io/ceph/ceph:v20.2.5": "v20.2.5", "registry:5000/ceph": "", "ceph@sha256:00": "", "r:5000/c/ceph:v20.2.5@sha256:00": "v20.2.5", "ceph": "",
+	} {
+		if got := tag(image); got != want {
+			t.Errorf("%s: %q", image, got)
+		}
+	}
+}
+
+// A daemon that is made while the image changes is not ahead of the order, and gets no image that none of the others was allowed.
+func TestImage(t *testing.T) {
+	const next, now = "ceph:v20.2.5", "ceph:v20.2.4"
+	mon, osd, mds, tools := Workload{Kind: "mon", Image: now}, Workload{Kind: "osd", Image: now}, Workload{Kind: "mds", Image: now}, Workload{Kind: "tools", Image: now}
+	done := func(w Workload) Workload { w.Image = next; return w }
+	for name, test := range map[string]struct {
+		have []Workload
+		kind string
+		want string
+	}{
+		"the first one":                   {nil, cephname.DaemonMonitor, next},
+		"before any has it":               {[]Workload{mon, osd, mds}, cephname.DaemonOSD, now},
+		"a kind that is done":             {[]Workload{done(mon), osd, mds}, cephname.DaemonMonitor, next},
+		"a kind that is under way":        {[]Workload{done(mon), done(osd), osd, mds}, cephname.DaemonOSD, now},
+		"a kind that there is none of":    {[]Workload{done(mon), osd}, cephname.DaemonMetadata, now},
+		"what makes OSDs":                 {[]Workload{done(mon), osd}, cephname.DaemonTools, now},
+		"all have it":                     {[]Workload{done(mon), done(osd)}, cephname.DaemonOSD, next},
+		"an idle pod is no other daemon":  {[]Workload{done(mon), tools}, cephname.DaemonOSD, next},
+		"metadata servers do not go back": {[]Workload{mon, done(mds)}, cephname.DaemonMetadata, next},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &v1alpha1.Cluster{Spec: v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{Image: next}}}
+			v := &View{seen: Observation{Cluster: c, Workloads: &Workloads{Daemons: test.have}}}
+			if got := v.image(test.kind); got != test.want {
+				t.Errorf("got %s", got)
+			}
+		})
+	}
+}
+
+// OSDs are asked about in the order in which they are replaced; one that is on no record is not.
+func TestOutdated(t *testing.T) {
+	c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "files", UID: "u"}}
+	m := &v1alpha1.Member{Spec: v1alpha1.MemberSpec{Node: "n1", Ceph: &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{UUID: "x"}, {UUID: "y"}, {UUID: "z"}}}}}
+	o := Observation{Cluster: c}
+	o.World.Members = []*v1alpha1.Member{m}
+	if got := Outdated(o); got != nil {
+		t.Errorf("nothing is known of what is deployed: %v", got)
+	}
+	v := bare(o)
+	current := Workload{Kind: cephname.DaemonOSD, ID: "3", Node: "n1", UUID: "z", Image: v1alpha1.CephImage}
+	want, ok := v.wanted(current)
+	if !ok {
+		t.Fatal("an OSD on record is not known")
+	}
+	current.Template = cephpod.Template(v.pods().Deployment(want))
+	o.Workloads = &Workloads{Daemons: []Workload{
+		{Kind: cephname.DaemonOSD, ID: "10", Node: "n1", UUID: "x", Image: v1alpha1.CephImage, Template: "other"},
+		{Kind: cephname.DaemonOSD, ID: "2", Node: "n1", UUID: "y", Image: "ceph:v20.2.3"}, current,
+		{Kind: cephname.DaemonOSD, ID: "1", Node: "n1", UUID: "lost", Image: "ceph:v20.2.3"},
+		{Kind: cephname.DaemonMonitor, ID: "a", Node: "n1", Image: "ceph:v20.2.3"},
+	}}
+	if got := Outdated(o); !slices.Equal(got, []int{2, 10}) {
+		t.Errorf("got %v", got)
+	}
+}
