@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -75,5 +76,49 @@ func TestDeployment(t *testing.T) {
 	first, later := p.Deployment(Daemon{Kind: cephname.DaemonMonitor, ID: "a", First: true}), p.Deployment(Daemon{Kind: cephname.DaemonMonitor, ID: "a"})
 	if Template(first) == Template(later) {
 		t.Error("the first monitor looks like any other")
+	}
+}
+
+// TestMemory: a daemon keeps its caches below the limit that it is ended above, and an option of the spec outranks that.
+func TestMemory(t *testing.T) {
+	limited := func(memory string) corev1.ResourceRequirements {
+		return corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}}
+	}
+	free := corev1.ResourceRequirements{}
+	for name, tt := range map[string]struct {
+		kind  string
+		given *corev1.ResourceRequirements
+		flag  string
+		told  bool
+	}{
+		"a monitor":                      {cephname.DaemonMonitor, nil, "--default-mon_memory_target=858993456", false},
+		"a monitor with more":            {cephname.DaemonMonitor, new(limited("5Gi")), "--default-mon_memory_target=4294967296", false},
+		"a monitor without a limit":      {cephname.DaemonMonitor, &free, "", false},
+		"a metadata server":              {cephname.DaemonMetadata, nil, "--default-mds_cache_memory_limit=536870912", false},
+		"one that may have all":          {cephname.DaemonMetadata, &free, "", false},
+		"a manager":                      {cephname.DaemonManager, nil, "", false},
+		"an OSD":                         {cephname.DaemonOSD, nil, "", true},
+		"an OSD without a limit":         {cephname.DaemonOSD, &free, "", false},
+		"an OSD with too little":         {cephname.DaemonOSD, new(limited("512Mi")), "", false},
+		"the least that Ceph takes":      {cephname.DaemonOSD, new(limited("1120Mi")), "", true},
+		"the idle pod with the programs": {cephname.DaemonTools, nil, "", false},
+	} {
+		p := Plan{Cluster: "files", FSID: fsid, Image: "i", Resources: map[string]corev1.ResourceRequirements{}}
+		if tt.given != nil {
+			p.Resources[tt.kind] = *tt.given
+		}
+		main := p.Deployment(Daemon{Kind: tt.kind, ID: "7", Node: "n1", Address: "10.0.0.1"}).Spec.Template.Spec.Containers[0]
+		flag := ""
+		for _, arg := range main.Command {
+			if strings.HasPrefix(arg, "--default-") {
+				flag += arg
+			}
+		}
+		told := slices.ContainsFunc(main.Env, func(e corev1.EnvVar) bool {
+			return e.Name == "POD_MEMORY_LIMIT" && e.ValueFrom != nil && e.ValueFrom.ResourceFieldRef.Resource == "limits.memory"
+		})
+		if flag != tt.flag || told != tt.told {
+			t.Errorf("%s: %q, told its limit: %t", name, flag, told)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package cephpod
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"quarry.storage/quarry/pkg/cephname"
@@ -25,32 +24,11 @@ const hostData = "/var/lib/quarry-ceph"
 // DataPath is where the data of a monitor are on its node.
 func DataPath(fsid, name string) string { return hostData + "/" + fsid + "/mon." + name }
 
-// defaults are the memory that a kind of daemon gets if the spec gives none.
-var defaults = map[string]string{
-	cephname.DaemonMonitor: "512Mi", cephname.DaemonManager: "768Mi", cephname.DaemonOSD: "2Gi", cephname.DaemonMetadata: "1Gi", cephname.DaemonTools: "64Mi",
-}
-
-// resources of a kind of daemon. The memory is fixed: a daemon that takes more is ended rather than others on its host.
-func (p Plan) resources(kind string) corev1.ResourceRequirements {
-	if r, ok := p.Resources[kind]; ok {
-		return r
-	}
-	memory := resource.MustParse(defaults[kind])
-	cpu := resource.MustParse("100m")
-	if kind == cephname.DaemonTools {
-		cpu = resource.MustParse("5m")
-	}
-	r := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory}}
-	// The making of an OSD is counted where the agent runs, not in the idle pod.
-	r.Limits = corev1.ResourceList{corev1.ResourceMemory: memory}
-	return r
-}
-
 // main is the container of a daemon.
 func (p Plan) main(d Daemon) corev1.Container {
 	c := corev1.Container{
-		Name: d.Kind, Image: p.Image, Command: command(d), Resources: p.resources(d.Kind),
-		Env:                      []corev1.EnvVar{{Name: "CEPH_USE_RANDOM_NONCE", Value: "true"}},
+		Name: d.Kind, Image: p.Image, Command: append(command(d), p.caches(d.Kind)...), Resources: p.resources(d.Kind),
+		Env:                      append([]corev1.EnvVar{{Name: "CEPH_USE_RANDOM_NONCE", Value: "true"}}, p.memory(d.Kind)...),
 		SecurityContext:          security(d),
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		ImagePullPolicy:          corev1.PullIfNotPresent,
