@@ -8,15 +8,9 @@ import (
 // CephImage is the image of the Ceph daemons when the spec names none.
 const CephImage = "quay.io/ceph/ceph:v20.2.4"
 
-// FailureDomain is what copies of the same object never share.
-// +kubebuilder:validation:Enum=host;osd
+// FailureDomain is what copies of the same object never share: with "host", a host that is away takes no more than one copy of anything with it.
+// +kubebuilder:validation:Enum=host
 type FailureDomain string
-
-// Failure domains.
-const (
-	FailureDomainHost FailureDomain = "host"
-	FailureDomainOSD  FailureDomain = "osd"
-)
 
 // CephSpec says how Ceph is run.
 type CephSpec struct {
@@ -32,9 +26,8 @@ type CephSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=5
 	Replicas int32 `json:"replicas,omitempty"`
-	// What copies never share: a host, when not given, or only an OSD, so that a host that is away takes all copies of some objects with it. It cannot be changed.
+	// What copies never share: a host, the only value there is.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="failureDomain cannot be changed: the copies are placed by it"
 	FailureDomain FailureDomain `json:"failureDomain,omitempty"`
 	// Monitors; 3 when not given, and 1 while there are fewer than 3 hosts. An odd number: one more monitor makes an even number no safer.
 	// +optional

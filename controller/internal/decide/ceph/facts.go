@@ -107,16 +107,12 @@ func (m Map) byUUID(uuid string) (OSD, bool) {
 	return m.OSDs[i], true
 }
 
-// places counts where copies can be kept, but for some OSDs: hosts that have an OSD which is up and in, or such OSDs.
-func (m Map) places(each bool, without func(OSD) bool) int {
+// places counts where copies can be kept: hosts that have an OSD which is up and in, but for some OSDs.
+func (m Map) places(without func(OSD) bool) int {
 	var names []string
 	for _, o := range m.OSDs {
 		if o.Up && o.In && o.Host != "" && !without(o) {
-			name := o.Host
-			if each {
-				name = o.UUID
-			}
-			names = append(names, name)
+			names = append(names, o.Host)
 		}
 	}
 	slices.Sort(names)

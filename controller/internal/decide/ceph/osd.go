@@ -11,8 +11,6 @@ import (
 type OSDs struct {
 	Disks []Disk
 	Hosts []Host
-	// Each: copies are kept on different OSDs, whatever their hosts. Without it they are kept on different hosts.
-	Each bool
 	// Tools are the hosts on which the container with Ceph's programs runs.
 	Tools []string
 }

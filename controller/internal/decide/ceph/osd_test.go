@@ -176,13 +176,11 @@ func TestPlanOSDs_host(t *testing.T) {
 	check(t, "an OSD that nobody has on record stays", PlanOSDs(w, f), "", "left alone")
 }
 
-// TestPlanOSDs_each: copies on different OSDs need no second host.
-func TestPlanOSDs_each(t *testing.T) {
+// TestPlanOSDs_oneHost: copies are kept on different hosts, so OSDs beside one that leaves are no places for what is on it.
+func TestPlanOSDs_oneHost(t *testing.T) {
 	on := func(o *OSD) { o.Host = "n1" }
 	at := func(d *Disk) { d.Host = "n1" }
-	w := OSDs{Each: true, Disks: []Disk{disk(1, leaving), disk(2, at), disk(3, at)}, Hosts: hosts("n1")}
+	w := OSDs{Disks: []Disk{disk(1, leaving), disk(2, at), disk(3, at)}, Hosts: hosts("n1")}
 	f := facts(twice, up(1), up(2, on), up(3, on))
-	check(t, "on the same host", PlanOSDs(w, f), "OutOSD osd.1 (uuid-1) n1", "")
-	w.Each = false
 	check(t, "one host is one place", PlanOSDs(w, f), "", "only 1 places")
 }

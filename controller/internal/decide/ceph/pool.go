@@ -14,8 +14,6 @@ type Pools struct {
 	Names []string
 	// Replicas is how many copies there are of everything.
 	Replicas int
-	// Each: copies are kept on different OSDs, whatever their hosts.
-	Each bool
 	// Served: the filesystem over the pools has been there, by the Cluster's record.
 	Served bool
 }
@@ -72,7 +70,7 @@ func PlanPools(w Pools, f Facts) Plan {
 	return p
 }
 
-func (w Pools) places(m Map) int { return m.places(w.Each, func(OSD) bool { return false }) }
+func (w Pools) places(m Map) int { return m.places(func(OSD) bool { return false }) }
 
 // create makes a pool once there is a place for each copy. A pool that is gone took data with it: nobody makes an empty one in its place.
 func (w Pools) create(p *Plan, name string, m Map) {

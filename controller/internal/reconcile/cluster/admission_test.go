@@ -47,12 +47,15 @@ func TestAdmission_badSpecs(t *testing.T) {
 		"a least age of a disk that is negative": {func(s *spec) {
 			s.Devices = &v1alpha1.DeviceSelector{MinAge: &metav1.Duration{Duration: -1}}
 		}, "minAge"},
-		"a removal delay that is negative":    {func(s *spec) { s.RemovalDelay = &metav1.Duration{Duration: -1} }, "removalDelay"},
-		"the same host twice":                 {func(s *spec) { s.Hosts = []v1alpha1.HostName{"n1", "n2", "n1"} }, "Duplicate value"},
-		"an empty host":                       {func(s *spec) { s.Hosts = []v1alpha1.HostName{""} }, "spec.hosts[0]"},
-		"a host that is no name":              {func(s *spec) { s.Hosts = []v1alpha1.HostName{"Node_1"} }, "spec.hosts[0]"},
-		"another storage type":                {func(s *spec) { s.StorageType = "zfs" }, "storageType"},
-		"ceph options for lvm":                {func(s *spec) { s.Ceph = &v1alpha1.CephSpec{Replicas: 1} }, "ceph goes with storageType cephfs only"},
+		"a removal delay that is negative": {func(s *spec) { s.RemovalDelay = &metav1.Duration{Duration: -1} }, "removalDelay"},
+		"the same host twice":              {func(s *spec) { s.Hosts = []v1alpha1.HostName{"n1", "n2", "n1"} }, "Duplicate value"},
+		"an empty host":                    {func(s *spec) { s.Hosts = []v1alpha1.HostName{""} }, "spec.hosts[0]"},
+		"a host that is no name":           {func(s *spec) { s.Hosts = []v1alpha1.HostName{"Node_1"} }, "spec.hosts[0]"},
+		"another storage type":             {func(s *spec) { s.StorageType = "zfs" }, "storageType"},
+		"ceph options for lvm":             {func(s *spec) { s.Ceph = &v1alpha1.CephSpec{Replicas: 1} }, "ceph goes with storageType cephfs only"},
+		"copies that share a host": {func(s *spec) {
+			s.StorageType, s.Ceph = "cephfs", &v1alpha1.CephSpec{FailureDomain: "osd"}
+		}, "failureDomain"},
 		"lvm options for cephfs":              {func(s *spec) { s.StorageType, s.LVM = "cephfs", &v1alpha1.LVMSpec{VolumeGroup: "x"} }, "lvm goes with storageType lvm only"},
 		"a relative path":                     {path("sdb"), "must be absolute"},
 		"a path elsewhere":                    {path("/etc/passwd"), "must be absolute, below /dev"},

@@ -99,11 +99,6 @@ func (v *View) replicas() int {
 	return n
 }
 
-func (v *View) each() bool {
-	c := v.seen.Cluster.Spec.Ceph
-	return c != nil && c.FailureDomain == v1alpha1.FailureDomainOSD
-}
-
 // facts has the rules about Ceph decide.
 func (v *View) facts(p *plan) {
 	hosts, current := v.hosts(), ceph.Facts{}
@@ -157,11 +152,11 @@ func (v *View) planMonitors(hosts []ceph.Host, formed bool, f ceph.Facts) ceph.P
 }
 
 func (v *View) planOSDs(hosts []ceph.Host, f ceph.Facts) ceph.Plan {
-	return ceph.PlanOSDs(ceph.OSDs{Disks: v.disks(), Hosts: hosts, Each: v.each(), Tools: slices.Sorted(maps.Keys(v.seen.Workloads.Tools))}, f)
+	return ceph.PlanOSDs(ceph.OSDs{Disks: v.disks(), Hosts: hosts, Tools: slices.Sorted(maps.Keys(v.seen.Workloads.Tools))}, f)
 }
 
 func (v *View) planPools(f ceph.Facts) ceph.Plan {
-	w := ceph.Pools{Replicas: v.replicas(), Each: v.each(), Served: Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed)}
+	w := ceph.Pools{Replicas: v.replicas(), Served: Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed)}
 	if f.Map != nil && slices.ContainsFunc(f.Map.Pools, func(p ceph.Pool) bool { return p.Name == cephname.PoolManager }) {
 		w.Names = append(w.Names, cephname.PoolManager)
 	}

@@ -187,6 +187,18 @@ func (v *View) copies() metav1.Condition {
 	if risk := ceph.Risk(n); risk != "" {
 		return no(t, v1alpha1.ReasonFewCopies, risk)
 	}
+	told := v.seen.Ceph
+	if told == nil || told.Map == nil {
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "Ceph has not said yet which pools there are.")
+	}
+	if len(told.Map.Pools) == 0 {
+		return no(t, v1alpha1.ReasonPending, v.later("The pools are not made yet."))
+	}
+	for _, pool := range told.Map.Pools {
+		if pool.Size < n {
+			return no(t, v1alpha1.ReasonFewCopies, v.later(fmt.Sprintf("Pool %s keeps %d copies of everything, not %d.", pool.Name, pool.Size, n)))
+		}
+	}
 	return yes(t, v1alpha1.ReasonCopiesSafe, fmt.Sprintf("There are %d copies of everything.", n))
 }
 

@@ -62,3 +62,35 @@ func TestMonitorsReady_asking(t *testing.T) {
 		})
 	}
 }
+
+// The copies that are told are those that the pools have, not those that the spec wants.
+func TestCopies(t *testing.T) {
+	pools := func(sizes ...int) *Told {
+		m := &ceph.Map{}
+		for _, n := range sizes {
+			m.Pools = append(m.Pools, ceph.Pool{Name: "p", Size: n})
+		}
+		return &Told{Facts: ceph.Facts{Map: m}}
+	}
+	for name, test := range map[string]struct {
+		replicas int32
+		told     *Told
+		want     metav1.ConditionStatus
+		reason   string
+	}{
+		"every pool has them":  {3, pools(3, 3), metav1.ConditionTrue, v1alpha1.ReasonCopiesSafe},
+		"more than are wanted": {3, pools(4), metav1.ConditionTrue, v1alpha1.ReasonCopiesSafe},
+		"one has fewer":        {3, pools(3, 2), metav1.ConditionFalse, v1alpha1.ReasonFewCopies},
+		"two are wanted":       {2, pools(2, 2), metav1.ConditionFalse, v1alpha1.ReasonFewCopies},
+		"there is no pool":     {3, pools(), metav1.ConditionFalse, v1alpha1.ReasonPending},
+		"nobody was asked":     {3, nil, metav1.ConditionUnknown, v1alpha1.ReasonPending},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &v1alpha1.Cluster{Spec: v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{Replicas: test.replicas}}}
+			v := &View{seen: Observation{Cluster: c, Ceph: test.told}}
+			if got := v.copies(); got.Status != test.want || got.Reason != test.reason {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
