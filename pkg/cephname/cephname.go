@@ -47,7 +47,7 @@ const (
 const (
 	// LabelFSID has the FSID, which is the UID of the Cluster.
 	LabelFSID = quarry.Group + "/ceph-fsid"
-	// LabelDaemon has the kind of the daemon: mon, mgr, osd, mds, or tools for the idle pod with Ceph's programs.
+	// LabelDaemon has the kind of the daemon, or what else an object is: one of the constants DaemonXxx and ObjectXxx.
 	LabelDaemon = quarry.Group + "/ceph-daemon"
 	// LabelID has what Ceph calls the daemon: a, h1234abcd, 7. The idle pod has the digits of its node.
 	LabelID = quarry.Group + "/ceph-id"
@@ -57,13 +57,22 @@ const (
 	AnnotationOSD = quarry.Group + "/ceph-osd"
 )
 
-// Values of LabelDaemon.
+// Values of LabelDaemon on workloads. Those of daemons of Ceph are also what Ceph calls their kinds.
 const (
 	DaemonMonitor  = "mon"
 	DaemonManager  = "mgr"
 	DaemonOSD      = "osd"
 	DaemonMetadata = "mds"
-	DaemonTools    = "tools"
+	// DaemonTools is the idle pod with Ceph's programs, DaemonSweep the pod that removes the data of a monitor that is gone.
+	DaemonTools = "tools"
+	DaemonSweep = "sweep"
+)
+
+// Values of LabelDaemon on what no daemon runs in: the Secrets Keys and Client, and the ConfigMap Config.
+const (
+	ObjectKeys   = "keys"
+	ObjectConfig = "config"
+	ObjectClient = "client"
 )
 
 // ContainerMonitor is the container of a monitor's pod in which commands are run. ContainerTools is the only one of the idle pod.
@@ -72,11 +81,8 @@ const (
 	ContainerTools   = "tools"
 )
 
-// PortMonitor is where monitors listen for clients of today, PortMonitorLegacy for those of before.
-const (
-	PortMonitor       = 3300
-	PortMonitorLegacy = 6789
-)
+// PortMonitor is where monitors listen, by the newer protocol only.
+const PortMonitor = 3300
 
 // Config is the name of the ConfigMap with the configuration file of a Cluster.
 func Config(cluster string) string { return "ceph-" + cluster }

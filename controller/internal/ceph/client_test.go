@@ -3,6 +3,7 @@ package ceph_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -227,13 +228,15 @@ func TestFacts_nonsense(t *testing.T) {
 func TestOKToStop(t *testing.T) {
 	c := cephtest.New(t, fsid, "n0", "n1", "n2")
 	c.OSDs[2].Needed = true
-	for _, tt := range []struct {
-		ids  []int
-		want decided.Answer
-		ok   bool
-	}{{[]int{1, 0}, decided.Yes, true}, {[]int{0, 2}, decided.No, true}, {[]int{9}, decided.Unknown, false}} {
-		if got, err := newClient(t, c).OKToStop(t.Context(), tt.ids...); got != tt.want || (err == nil) != tt.ok {
-			t.Errorf("%v: %s, %v", tt.ids, got, err)
+	f, err := newClient(t, c).Facts(t.Context(), 0, 2, 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One that is not in the map is not asked about, nor one that nobody wants to stop.
+	for id, want := range []decided.Answer{decided.Yes, decided.Unknown, decided.No} {
+		i := slices.IndexFunc(*f.Daemons, func(d decided.Daemon) bool { return d.String() == fmt.Sprintf("osd.%d", id) })
+		if got := f.Map.OSDs[id].OKToStop; got != want || i < 0 || (*f.Daemons)[i].OKToStop != want {
+			t.Errorf("osd.%d: %s, daemons %+v", id, got, *f.Daemons)
 		}
 	}
 	if h, err := newClient(t, c).Health(t.Context()); h != "HEALTH_OK" || err != nil {

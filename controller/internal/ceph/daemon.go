@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/pkg/cephname"
 )
 
 // metadata is what a daemon told when it started. Daemons other than OSDs have names.
@@ -27,14 +28,14 @@ func (c *Client) daemons(ctx context.Context, q ceph.Quorum, m ceph.Map, mgr ser
 		return nil, err
 	}
 	out := []ceph.Daemon{}
-	for _, kind := range []string{ceph.KindMonitor, ceph.KindManager, ceph.KindOSD, ceph.KindMetadata} {
+	for _, kind := range []string{cephname.DaemonMonitor, cephname.DaemonManager, cephname.DaemonOSD, cephname.DaemonMetadata} {
 		var told []metadata
 		if err := c.ask(ctx, &told, kind, "metadata"); err != nil {
 			return nil, err
 		}
 		for _, t := range told {
 			d := ceph.Daemon{Kind: kind, Name: t.Name}
-			if kind == ceph.KindOSD {
+			if kind == cephname.DaemonOSD {
 				if t.ID == nil {
 					return nil, fmt.Errorf("osd metadata has an OSD without a number")
 				}
@@ -43,7 +44,7 @@ func (c *Client) daemons(ctx context.Context, q ceph.Quorum, m ceph.Map, mgr ser
 			if d.Name == "" {
 				return nil, fmt.Errorf("%s metadata has a daemon without a name", kind)
 			}
-			if never := kind == ceph.KindOSD && t.Version == ""; never && slices.ContainsFunc(m.OSDs, func(o ceph.OSD) bool { return o.ID == *t.ID && o.New }) {
+			if never := kind == cephname.DaemonOSD && t.Version == ""; never && slices.ContainsFunc(m.OSDs, func(o ceph.OSD) bool { return o.ID == *t.ID && o.New }) {
 				continue
 			}
 			// A version that cannot be read stays unknown, which is for whoever decides.
@@ -59,7 +60,7 @@ func (c *Client) daemons(ctx context.Context, q ceph.Quorum, m ceph.Map, mgr ser
 func okToStop(daemons []ceph.Daemon, m ceph.Map) {
 	for i := range daemons {
 		for _, o := range m.OSDs {
-			if daemons[i].Kind == ceph.KindOSD && daemons[i].Name == strconv.Itoa(o.ID) {
+			if daemons[i].Kind == cephname.DaemonOSD && daemons[i].Name == strconv.Itoa(o.ID) {
 				daemons[i].OKToStop = o.OKToStop
 			}
 		}
@@ -84,7 +85,7 @@ func (c *Client) serving(ctx context.Context, q ceph.Quorum, m ceph.Map, mgr ser
 	if err != nil {
 		return nil, err
 	}
-	out[ceph.KindMonitor], out[ceph.KindManager], out[ceph.KindOSD], out[ceph.KindMetadata] = mon, mgr, osds, mds
+	out[cephname.DaemonMonitor], out[cephname.DaemonManager], out[cephname.DaemonOSD], out[cephname.DaemonMetadata] = mon, mgr, osds, mds
 	return out, nil
 }
 

@@ -192,17 +192,3 @@ func (c *Client) okToStop(ctx context.Context, ids ...int) (ceph.Answer, error) 
 	}
 	return ceph.No, nil
 }
-
-// OKToStop asks whether OSDs of the map may be stopped all at once.
-func (c *Client) OKToStop(ctx context.Context, ids ...int) (ceph.Answer, error) {
-	m, err := c.dump(ctx)
-	if err != nil {
-		return ceph.Unknown, err
-	}
-	for _, id := range ids {
-		if !slices.ContainsFunc(m.OSDs, func(o ceph.OSD) bool { return o.ID == id }) {
-			return ceph.Unknown, fmt.Errorf("osd.%d is not in the map", id)
-		}
-	}
-	return c.okToStop(ctx, ids...)
-}

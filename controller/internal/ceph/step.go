@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/pkg/cephname"
 )
 
 // ErrNotTheirs means that the step is none that monitors perform.
@@ -160,7 +161,7 @@ func (c *Client) require(ctx context.Context, s ceph.Step) error {
 		return err
 	}
 	var told []metadata
-	if err := c.ask(ctx, &told, ceph.KindOSD, "metadata"); err != nil {
+	if err := c.ask(ctx, &told, cephname.DaemonOSD, "metadata"); err != nil {
 		return err
 	}
 	release := ""

@@ -152,7 +152,7 @@ func stopping(c *v1alpha1.Cluster, members []*v1alpha1.Member, m *decideceph.Map
 func (b *Backend) group(ctx context.Context, c *v1alpha1.Cluster, client *ceph.Client, told *view.Told) error {
 	active := false
 	for _, d := range *told.Daemons {
-		active = active || d.Kind == decideceph.KindMetadata && d.Active
+		active = active || d.Kind == cephname.DaemonMetadata && d.Active
 	}
 	if !active {
 		return nil

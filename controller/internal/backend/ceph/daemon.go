@@ -67,7 +67,7 @@ func (b *Backend) mine(ctx context.Context, name string, s view.Step, o client.O
 
 // removeDaemon takes a daemon away, or the data of a monitor that is gone.
 func (b *Backend) removeDaemon(ctx context.Context, s view.Step) error {
-	if s.Daemon.Kind == "sweep" {
+	if s.Daemon.Kind == cephname.DaemonSweep {
 		return b.sweep(ctx, s)
 	}
 	if s.Does == v1alpha1.ActionStopOSD {

@@ -57,7 +57,7 @@ func (b *Backend) keys(ctx context.Context, c *v1alpha1.Cluster, s view.Step) er
 		}
 		monitors, administrator := cephpod.Keyrings(monitor, admin)
 		secret := &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: cephname.Keys(c.Name), Namespace: cephname.Namespace, Labels: cephpod.Of(c).Labels("keys", "")},
+			ObjectMeta: metav1.ObjectMeta{Name: cephname.Keys(c.Name), Namespace: cephname.Namespace, Labels: cephpod.Of(c).Labels(cephname.ObjectKeys, "")},
 			Data:       map[string][]byte{cephname.KeyMonitor: []byte(monitors), cephname.KeyAdmin: []byte(administrator)},
 		}
 		if err := b.Client.Create(ctx, secret); err != nil {
@@ -98,7 +98,7 @@ func (b *Backend) writeConfig(ctx context.Context, c *v1alpha1.Cluster, data map
 		return fmt.Errorf("the ConfigMap %s in namespace %s is of another Ceph cluster", have.Name, cephname.Namespace)
 	}
 	if !there {
-		have = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: cephname.Config(c.Name), Namespace: cephname.Namespace, Labels: cephpod.Of(c).Labels("config", "")}, Data: data}
+		have = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: cephname.Config(c.Name), Namespace: cephname.Namespace, Labels: cephpod.Of(c).Labels(cephname.ObjectConfig, "")}, Data: data}
 		return b.Client.Create(ctx, have)
 	}
 	before := have.DeepCopy()
@@ -210,7 +210,7 @@ func (b *Backend) writeClient(ctx context.Context, s view.Step, key cephvolume.K
 		return fmt.Errorf("the Secret %s in namespace %s is of another Ceph cluster", name, cephname.Namespace)
 	case !there:
 		return b.Client.Create(ctx, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: cephname.Namespace, Labels: cephpod.Of(c).Labels("client", "")}, Data: data,
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: cephname.Namespace, Labels: cephpod.Of(c).Labels(cephname.ObjectClient, "")}, Data: data,
 		})
 	}
 	before := have.DeepCopy()

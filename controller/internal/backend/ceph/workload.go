@@ -62,7 +62,7 @@ func settled(d *appsv1.Deployment) bool {
 func count(w *view.Workloads, p *corev1.Pod) {
 	kind := p.Labels[cephname.LabelDaemon]
 	switch kind {
-	case "sweep":
+	case cephname.DaemonSweep:
 		w.Sweeps[p.Labels[cephname.LabelID]] = p.Status.Phase == corev1.PodSucceeded
 		return
 	case cephname.DaemonOSD:

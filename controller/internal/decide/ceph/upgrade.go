@@ -4,21 +4,16 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"quarry.storage/quarry/pkg/cephname"
 )
 
-// Kinds of daemons, in the order in which they get another version.
-const (
-	KindMonitor  = "mon"
-	KindManager  = "mgr"
-	KindOSD      = "osd"
-	KindMetadata = "mds"
-)
-
-var order = []string{KindMonitor, KindManager, KindOSD, KindMetadata}
+// order is the one in which daemons get another version, by kind.
+var order = []string{cephname.DaemonMonitor, cephname.DaemonManager, cephname.DaemonOSD, cephname.DaemonMetadata}
 
 // Daemon is one that the Cluster deploys.
 type Daemon struct {
-	// Kind is one of the constants, Name what Ceph calls it: a, x, 7.
+	// Kind is one of the constants cephname.DaemonXxx that Ceph has, Name what Ceph calls it: a, x, 7.
 	Kind, Name, Host string
 	// Image that it is deployed with.
 	Image string
@@ -73,7 +68,7 @@ func PlanUpgrade(w Upgrade, f Facts) Plan {
 		return p
 	}
 	s := Step{Do: ReplaceDaemon, Name: d.String(), Host: d.Host, ID: -1, Why: "The Cluster wants another image."}
-	if d.Kind == KindMonitor && len(f.Quorum.Monitors) < 3 {
+	if d.Kind == cephname.DaemonMonitor && len(f.Quorum.Monitors) < 3 {
 		s.Loses = "Nothing is served until the monitor is back: the others are no quorum without it."
 	}
 	p.step(s)
@@ -101,13 +96,13 @@ func (w Upgrade) unwell(daemons []Daemon, d Daemon, f Facts) string {
 	if !slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Name == d.Host && h.Serving && !h.Maintenance }) {
 		return fmt.Sprintf("its host %s cannot be worked with.", d.Host)
 	}
-	if d.Kind == KindMonitor {
+	if d.Kind == cephname.DaemonMonitor {
 		return lost(*f.Quorum, d.Name)
 	}
 	if !f.Groups.clean() {
 		return fmt.Sprintf("%d of %d placement groups are clean.", f.Groups.Clean, f.Groups.Total)
 	}
-	if d.Kind == KindOSD && d.Running && d.OKToStop != Yes {
+	if d.Kind == cephname.DaemonOSD && d.Running && d.OKToStop != Yes {
 		return fmt.Sprintf("it cannot be stopped (ok to stop: %s).", d.OKToStop)
 	}
 	return ""

@@ -3,6 +3,8 @@ package ceph
 import (
 	"strings"
 	"testing"
+
+	"quarry.storage/quarry/pkg/cephname"
 )
 
 var (
@@ -37,19 +39,19 @@ func TestAllowed(t *testing.T) {
 		min, require int
 		says         string
 	}{
-		"the same":                        {v1, at(KindMonitor, v1), 20, 20, ""},
-		"a patch ahead":                   {v2, at(KindMonitor, v1), 20, 20, ""},
-		"a patch back":                    {v1, at(KindMonitor, v2), 20, 20, ""},
-		"a major version ahead":           {v3, at(KindMonitor, v1), 20, 20, ""},
-		"two ahead":                       {Version{22, 2, 0}, at(KindOSD, v1), 20, 20, ""},
-		"three ahead":                     {Version{23, 2, 0}, at(KindOSD, v1), 20, 20, "at most 2"},
-		"back below what monitors wrote":  {v1, at(KindMonitor, v3), 20, 20, "may not read"},
+		"the same":                        {v1, at(cephname.DaemonMonitor, v1), 20, 20, ""},
+		"a patch ahead":                   {v2, at(cephname.DaemonMonitor, v1), 20, 20, ""},
+		"a patch back":                    {v1, at(cephname.DaemonMonitor, v2), 20, 20, ""},
+		"a major version ahead":           {v3, at(cephname.DaemonMonitor, v1), 20, 20, ""},
+		"two ahead":                       {Version{22, 2, 0}, at(cephname.DaemonOSD, v1), 20, 20, ""},
+		"three ahead":                     {Version{23, 2, 0}, at(cephname.DaemonOSD, v1), 20, 20, "at most 2"},
+		"back below what monitors wrote":  {v1, at(cephname.DaemonMonitor, v3), 20, 20, "may not read"},
 		"back below what monitors accept": {v1, nil, 21, 20, "require"},
 		"back below what OSDs accept":     {v1, nil, 20, 21, "require"},
 		"before the first":                {Version{19, 2, 0}, nil, 0, 0, "older than 20"},
 		"an image that is not known":      {Version{}, nil, 20, 20, "not known"},
-		"a daemon that is not known":      {v1, at(KindOSD, Version{}), 20, 20, "not known"},
-		"one that does not run":           {v1, []Daemon{{Kind: KindOSD, Name: "1"}}, 20, 20, ""},
+		"a daemon that is not known":      {v1, at(cephname.DaemonOSD, Version{}), 20, 20, "not known"},
+		"one that does not run":           {v1, []Daemon{{Kind: cephname.DaemonOSD, Name: "1"}}, 20, 20, ""},
 	} {
 		if why := Allowed(tt.to, tt.daemons, tt.min, tt.require); (why == "") != (tt.says == "") || !strings.Contains(why, tt.says) {
 			t.Errorf("%s: %q", name, why)
@@ -63,8 +65,8 @@ func deployed(image string, v Version) []Daemon {
 	for i, host := range []string{"n1", "n2", "n3"} {
 		letter := string(rune('a' + i))
 		out = append(out,
-			Daemon{Kind: KindMetadata, Name: letter, Host: host, Active: i == 0}, Daemon{Kind: KindOSD, Name: string(rune('9' + i)), Host: host, OKToStop: Yes},
-			Daemon{Kind: KindManager, Name: letter, Host: host, Active: i == 0}, Daemon{Kind: KindMonitor, Name: letter, Host: host})
+			Daemon{Kind: cephname.DaemonMetadata, Name: letter, Host: host, Active: i == 0}, Daemon{Kind: cephname.DaemonOSD, Name: string(rune('9' + i)), Host: host, OKToStop: Yes},
+			Daemon{Kind: cephname.DaemonManager, Name: letter, Host: host, Active: i == 0}, Daemon{Kind: cephname.DaemonMonitor, Name: letter, Host: host})
 	}
 	for i := range out {
 		out[i].Image, out[i].Version, out[i].Running = image, v, true
@@ -110,7 +112,7 @@ func TestPlanUpgrade(t *testing.T) {
 	begun := func(n int) func(*Facts) {
 		return func(f *Facts) {
 			for i := range *f.Daemons {
-				if d := &(*f.Daemons)[i]; d.Kind == KindMonitor || d.Kind == KindManager && n > 1 {
+				if d := &(*f.Daemons)[i]; d.Kind == cephname.DaemonMonitor || d.Kind == cephname.DaemonManager && n > 1 {
 					d.Image, d.Version = "new", v2
 				}
 			}
@@ -164,7 +166,7 @@ func TestPlanUpgrade(t *testing.T) {
 // TestPlanUpgrade_oneMonitor: nothing keeps the only monitor from a restart, and it is told.
 func TestPlanUpgrade_oneMonitor(t *testing.T) {
 	f := facts(nil, up(1))
-	f.Quorum, f.Daemons = quorum("a"), &[]Daemon{{Kind: KindMonitor, Name: "a", Host: "n1", Image: "old", Version: v1, Running: true}}
+	f.Quorum, f.Daemons = quorum("a"), &[]Daemon{{Kind: cephname.DaemonMonitor, Name: "a", Host: "n1", Image: "old", Version: v1, Running: true}}
 	p := PlanUpgrade(Upgrade{Image: "new", Version: v2, Hosts: hosts("n1"), Health: "HEALTH_OK"}, f)
 	if len(p.Steps) != 1 || p.Steps[0].Loses == "" {
 		t.Errorf("%+v", p)

@@ -124,7 +124,7 @@ func (k *kubelet) work() {
 	}
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		if p.Labels[cephname.LabelDaemon] == "sweep" && p.Status.Phase != corev1.PodSucceeded {
+		if p.Labels[cephname.LabelDaemon] == cephname.DaemonSweep && p.Status.Phase != corev1.PodSucceeded {
 			p.Status.Phase = corev1.PodSucceeded
 			if err := k.client.Status().Update(ctx, p); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 				k.t.Fatal(err)

@@ -145,13 +145,13 @@ func (p Plan) Sweep(d Daemon) *corev1.Pod {
 	spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: hostData + "/" + p.FSID, Type: &directory}}}}
 	c := &spec.Containers[0]
-	c.Name, c.VolumeMounts = "sweep", []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
+	c.Name, c.VolumeMounts = cephname.DaemonSweep, []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
 	c.Command = []string{"/bin/sh", "-c", `rm -rf "/data/mon.$ID" && sync`}
 	c.Env = []corev1.EnvVar{{Name: "ID", Value: d.ID}}
 	return &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: cephname.Workload(p.Cluster, "sweep", d.ID), Namespace: cephname.Namespace, Labels: p.Labels("sweep", d.ID),
+			Name: cephname.Workload(p.Cluster, cephname.DaemonSweep, d.ID), Namespace: cephname.Namespace, Labels: p.Labels(cephname.DaemonSweep, d.ID),
 			Annotations: map[string]string{cephname.AnnotationNode: d.Node},
 		},
 		Spec: spec,

@@ -5,6 +5,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
 	"quarry.storage/quarry/pkg/osd"
 )
 
@@ -17,7 +18,7 @@ func (v *View) sweep(p *plan) {
 				continue
 			}
 			s := v.whole(v1alpha1.ActionRemoveDaemon, "", "The data of a monitor that is gone are removed.")
-			s.Member, s.Daemon = m.Name, cephpod.Daemon{Kind: "sweep", ID: name, Node: n}
+			s.Member, s.Daemon = m.Name, cephpod.Daemon{Kind: cephname.DaemonSweep, ID: name, Node: n}
 			p.step(s)
 		}
 		for _, o := range record(m).OSDs {

@@ -98,7 +98,7 @@ func (v *View) clear(p *plan) {
 		if len(r.OSDs) == 0 && (r.Monitor != nil || len(r.Swept) > 0) {
 			for _, name := range slices.Concat(r.Swept, monitorOf(r)) {
 				s := v.whole(v1alpha1.ActionRemoveDaemon, "", "The data of the monitor are removed.")
-				s.Member, s.Daemon = m.Name, cephpod.Daemon{Kind: "sweep", ID: name, Node: n}
+				s.Member, s.Daemon = m.Name, cephpod.Daemon{Kind: cephname.DaemonSweep, ID: name, Node: n}
 				p.step(s)
 			}
 		}

@@ -124,7 +124,7 @@ func (v *View) filesystem() metav1.Condition {
 	if !Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed) || told == nil {
 		return no(t, v1alpha1.ReasonPending, v.later("The filesystem is not made yet."))
 	}
-	active := told.Daemons != nil && slices.ContainsFunc(*told.Daemons, func(d ceph.Daemon) bool { return d.Kind == ceph.KindMetadata && d.Active })
+	active := told.Daemons != nil && slices.ContainsFunc(*told.Daemons, func(d ceph.Daemon) bool { return d.Kind == cephname.DaemonMetadata && d.Active })
 	switch {
 	case told.Filesystem == ceph.No:
 		return no(t, v1alpha1.ReasonNoFilesystem, v.later("The filesystem does not exist."))
