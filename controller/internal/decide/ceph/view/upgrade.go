@@ -20,25 +20,15 @@ func (v *View) planUpgrade(hosts []ceph.Host, f ceph.Facts) ceph.Plan {
 	if f.Daemons == nil || f.Map == nil || !Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed) {
 		return ceph.Plan{}
 	}
-	daemons := []ceph.Daemon{}
+	daemons := v.deployed(*f.Daemons)
 	w := ceph.Upgrade{Image: v.pods().Image, Hosts: hosts, Health: v.seen.Ceph.Health}
 	drifted, mixed := false, false
-	for _, d := range *f.Daemons {
-		i := slices.IndexFunc(v.seen.Workloads.Daemons, func(x Workload) bool { return x.Kind == d.Kind && x.ID == d.Name })
-		if i < 0 {
-			continue
-		}
-		have := v.seen.Workloads.Daemons[i]
-		d.Host, d.Image, d.Restarting = have.Node, have.Image, !have.Ready
-		mixed = mixed || have.Image != w.Image
-		if have.Image == w.Image && v.outdated(have) {
-			d.Image += " with other settings"
-		}
-		if have.Image == w.Image && d.Version != (ceph.Version{}) {
+	for _, d := range daemons {
+		have := strings.TrimSuffix(d.Image, settings)
+		if have == w.Image && d.Version != (ceph.Version{}) {
 			w.Version = d.Version
 		}
-		drifted = drifted || d.Image != w.Image
-		daemons = append(daemons, d)
+		drifted, mixed = drifted || d.Image != w.Image, mixed || have != w.Image
 	}
 	if !drifted && f.Map.RequireRelease >= w.Version.Major {
 		return ceph.Plan{}
@@ -49,6 +39,27 @@ func (v *View) planUpgrade(hosts []ceph.Host, f ceph.Facts) ceph.Plan {
 	}
 	f.Daemons = &daemons
 	return ceph.PlanUpgrade(w, f)
+}
+
+// settings is added to the image of a daemon that has the right one, and is to get something else.
+const settings = " with other settings"
+
+// deployed are the daemons that have a Deployment, with what that says.
+func (v *View) deployed(told []ceph.Daemon) []ceph.Daemon {
+	out := []ceph.Daemon{}
+	for _, d := range told {
+		i := slices.IndexFunc(v.seen.Workloads.Daemons, func(x Workload) bool { return x.Kind == d.Kind && x.ID == d.Name })
+		if i < 0 {
+			continue
+		}
+		have := v.seen.Workloads.Daemons[i]
+		d.Host, d.Image, d.Restarting = have.Node, have.Image, !have.Ready
+		if have.Image == v.pods().Image && v.outdated(have) {
+			d.Image += settings
+		}
+		out = append(out, d)
+	}
+	return out
 }
 
 // tag is that of an image; empty for one that is named by its digest only.

@@ -69,7 +69,8 @@ func TestOutdated(t *testing.T) {
 	current.Template = cephpod.Template(v.pods().Deployment(want))
 	o.Workloads = &Workloads{Daemons: []Workload{
 		{Kind: cephname.DaemonOSD, ID: "10", Node: "n1", UUID: "x", Image: v1alpha1.CephImage, Template: "other"},
-		{Kind: cephname.DaemonOSD, ID: "2", Node: "n1", UUID: "y", Image: "ceph:v20.2.3"}, current,
+		{Kind: cephname.DaemonOSD, ID: "2", Node: "n1", UUID: "y", Image: "ceph:v20.2.3"},
+		current,
 		{Kind: cephname.DaemonOSD, ID: "1", Node: "n1", UUID: "lost", Image: "ceph:v20.2.3"},
 		{Kind: cephname.DaemonMonitor, ID: "a", Node: "n1", Image: "ceph:v20.2.3"},
 	}}
