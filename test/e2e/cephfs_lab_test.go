@@ -26,7 +26,7 @@ const (
 	// limitCeph is how long the daemons of three hosts may take to come up on a machine that does other work as well.
 	limitCeph = 15 * time.Minute
 	// limitCephGone is how long they may take to go.
-	limitCephGone = 6 * time.Minute
+	limitCephGone = 10 * time.Minute
 )
 
 // smallOptions let daemons serve in nodes of 1.5 GiB.
@@ -85,6 +85,8 @@ func startCeph(t *testing.T, name string, hosts ...string) *v1alpha1.Cluster {
 		if t.Failed() {
 			dumpCeph(t, c)
 		}
+		// The removal of all daemons takes longer than what tests make otherwise.
+		removeWithin(t, c, limitCephGone)
 	})
 	// What Ceph warns of where both processors have other work, such as slow heartbeats, keeps no volume from being served.
 	eventually(t, limitCeph, "Cluster "+name+" is ready", func(ctx context.Context) error {

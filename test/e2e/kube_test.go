@@ -143,22 +143,28 @@ func create(t *testing.T, o v1alpha1.Storage) {
 		if t.Failed() {
 			dump(t, o)
 		}
-		if err := kube.Delete(context.Background(), o); client.IgnoreNotFound(err) != nil {
-			t.Error(err)
-		}
-		deadline := time.Now().Add(time.Minute)
-		for {
-			err := kube.Get(context.Background(), client.ObjectKeyFromObject(o), o)
-			if apierrors.IsNotFound(err) {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Errorf("%s %s is still there: %s", o.StorageKind(), o.GetName(), o.StorageStatus().Message)
-				return
-			}
-			time.Sleep(200 * time.Millisecond)
-		}
+		removeWithin(t, o, time.Minute)
 	})
+}
+
+// removeWithin deletes a storage, also after the test's own context has ended, and waits until it is gone.
+func removeWithin(t *testing.T, o v1alpha1.Storage, limit time.Duration) {
+	t.Helper()
+	if err := kube.Delete(context.Background(), o); client.IgnoreNotFound(err) != nil {
+		t.Error(err)
+	}
+	deadline := time.Now().Add(limit)
+	for {
+		err := kube.Get(context.Background(), client.ObjectKeyFromObject(o), o)
+		if apierrors.IsNotFound(err) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("%s %s is still there: %s", o.StorageKind(), o.GetName(), o.StorageStatus().Message)
+			return
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
 }
 
 // dump prints what a user would look at.

@@ -145,7 +145,8 @@ func refusesTwins(t *testing.T, admin client.Client, c csi.ControllerClient, dri
 	const name = "pvc-11111111-2222-4333-8444-666666666666"
 	handle, known := map[string]string{
 		v1alpha1.DriverNFS: "6d1f8f3e-0000-4000-8000-000000000001/" + name, v1alpha1.DriverLVM: "n1/quarry-pool/" + name,
-		v1alpha1.DriverISCSI: "EJOuKj-cD6h-GGXp-49EQ-tSM8-Xxrl-JtVpvn/" + name,
+		v1alpha1.DriverISCSI:  "EJOuKj-cD6h-GGXp-49EQ-tSM8-Xxrl-JtVpvn/" + name,
+		v1alpha1.DriverCephFS: "6d1f8f3e-0000-4000-8000-000000000001/quarry/quarry/" + name,
 	}[driver]
 	if !known {
 		t.Fatalf("no handle of a volume of %s: add one", driver)

@@ -179,7 +179,7 @@ func TestRehearsal_aKindThatIsNotServed(t *testing.T) {
 	}
 	s.expect(v1alpha1.HarborUnhealthy, "StorageReady", "False", "OperatorMissing", "The kind is not served")
 	s.expect(v1alpha1.HarborUnhealthy, "DatabaseReady", "Unknown", "Starting", "")
-	same(t, map[string]bool{"Harbor": true, "Tenant": true, "postgresql": true}, watched)
+	same(t, map[string]bool{"Harbor": true, "HarborConfiguration": true, "Tenant": true, "postgresql": true}, watched)
 }
 
 func TestRehearsal_aWebhooksVerdictCounts(t *testing.T) {
