@@ -112,6 +112,18 @@ func Letters(n int) string {
 	return out
 }
 
+// Number is the n that Letters makes a name of; -1 for a name that it never makes, or only after 26 to the power of 8 others.
+func Number(name string) int {
+	n := 0
+	for _, r := range name {
+		if r < 'a' || r > 'z' || len(name) > 8 {
+			return -1
+		}
+		n = n*26 + int(r-'a') + 1
+	}
+	return n - 1
+}
+
 // Address is where a monitor listens, in the form that clients are given.
 func Address(ip string) string {
 	if strings.Contains(ip, ":") {

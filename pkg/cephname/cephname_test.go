@@ -30,3 +30,16 @@ func TestAddress(t *testing.T) {
 		}
 	}
 }
+
+func TestNumber(t *testing.T) {
+	for n := range 2000 {
+		if got := Number(Letters(n)); got != n {
+			t.Errorf("%d is %s, and that is %d", n, Letters(n), got)
+		}
+	}
+	for _, name := range []string{"", "A", "a1", "mon-a", "aaaaaaaaa"} {
+		if got := Number(name); got != -1 {
+			t.Errorf("%q is number %d", name, got)
+		}
+	}
+}

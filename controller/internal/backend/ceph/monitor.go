@@ -79,11 +79,12 @@ func (b *Backend) mayStart(ctx context.Context, s view.Step) error {
 	if mine {
 		return nil
 	}
-	made := view.MonitorsMade(c)
-	if cephname.Letters(made) != s.Daemon.ID {
-		return passing("the name %s is not the next one", s.Daemon.ID)
+	// A workload or the quorum may know of more names than the records.
+	number := cephname.Number(s.Daemon.ID)
+	if number < view.MonitorsMade(c, members) {
+		return passing("the name %s was given before", s.Daemon.ID)
 	}
-	return b.note(ctx, s, v1alpha1.AnnotationCephMonitors, fmt.Sprintf("%s/%d", c.UID, made+1))
+	return b.note(ctx, s, v1alpha1.AnnotationCephMonitors, fmt.Sprintf("%s/%d", c.UID, number+1))
 }
 
 // form puts on record that monitors were seen as a quorum, and then deploys the first one as all others are: should its data be lost, it makes no other Ceph cluster.

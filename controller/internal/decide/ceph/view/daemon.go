@@ -146,7 +146,8 @@ func (v *View) serve(p *plan, f ceph.Facts) {
 		at = append(at, cephname.Address(m.Address))
 	}
 	monitors := strings.Join(at, ",")
-	if t.Filesystem == ceph.Yes && t.Group == ceph.Yes && v.seen.Workloads.Client == monitors {
+	// A record that got lost is written again: it alone keeps the volumes when the Cluster is deleted.
+	if t.Filesystem == ceph.Yes && t.Group == ceph.Yes && v.seen.Workloads.Client == monitors && Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed) {
 		return
 	}
 	s := v.whole(v1alpha1.ActionServeFilesystem, "", "The pools are there.")

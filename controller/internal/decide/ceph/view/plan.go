@@ -144,7 +144,7 @@ func (v *View) planMonitors(hosts []ceph.Host, formed bool, f ceph.Facts) ceph.P
 			names = append(names, d.ID)
 		}
 	}
-	w := ceph.Monitors{Records: records, Next: cephname.Letters(MonitorsMade(v.seen.Cluster)), Formed: formed, Deployed: &names, Hosts: hosts}
+	w := ceph.Monitors{Records: records, Next: v.next(), Formed: formed, Deployed: &names, Hosts: hosts}
 	if c := v.seen.Cluster.Spec.Ceph; c != nil {
 		w.Count = int(c.Mons)
 	}

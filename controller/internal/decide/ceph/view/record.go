@@ -3,8 +3,6 @@ package view
 import (
 	"cmp"
 	"slices"
-	"strconv"
-	"strings"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
@@ -18,16 +16,6 @@ import (
 // Noted reports whether an annotation of a Cluster is its own record: one that a manifest brought along has another UID.
 func Noted(c *v1alpha1.Cluster, annotation string) bool {
 	return c.Annotations[annotation] == string(c.UID)
-}
-
-// MonitorsMade is how many monitors a Cluster ever gave a name to.
-func MonitorsMade(c *v1alpha1.Cluster) int {
-	uid, count, ok := strings.Cut(c.Annotations[v1alpha1.AnnotationCephMonitors], "/")
-	n, err := strconv.Atoi(count)
-	if !ok || err != nil || uid != string(c.UID) || n < 0 {
-		return 0
-	}
-	return n
 }
 
 // member returns the Member of a node; nil when there is none.

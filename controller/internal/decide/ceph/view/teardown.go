@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"slices"
 
 	"quarry.storage/quarry/controller/internal/decide"
@@ -38,18 +39,56 @@ func (v *View) tearDown(p *plan) {
 	}
 }
 
-// volumesLeft reports whether there are volumes, or nobody can say. A filesystem that never served has none.
+// volumesLeft reports whether there are volumes, or nobody can say.
 func (v *View) volumesLeft(p *plan) bool {
+	names, known := v.volumes()
+	if !known {
+		p.silent = true
+		p.wait("Nobody can say whether the filesystem has volumes: Ceph does not answer. If what is on the disks is not needed, annotate the Cluster with %s=%s.", v1alpha1.AnnotationRemove, v.seen.Cluster.UID)
+	}
+	return !known || len(names) > 0
+}
+
+// volumes returns those of a Cluster that is being deleted, and whether they are known. A person may say that they are not needed.
+func (v *View) volumes() (names []string, known bool) {
 	c, t := v.seen.Cluster, v.seen.Ceph
 	switch {
-	case !Noted(c, v1alpha1.AnnotationCephServed), c.Annotations[v1alpha1.AnnotationRemove] == string(c.UID):
-		return false
+	case c.Annotations[v1alpha1.AnnotationRemove] == string(c.UID):
+		return nil, true
+	case !Noted(c, v1alpha1.AnnotationCephServed) && v.neverServed():
+		return nil, true
 	case t == nil || !v.seen.Current || t.Subvolumes == nil:
-		p.silent = true
-		p.wait("Nobody can say whether the filesystem has volumes: Ceph does not answer. If what is on the disks is not needed, annotate the Cluster with %s=%s.", v1alpha1.AnnotationRemove, c.UID)
-		return true
+		return nil, false
 	}
-	return len(*t.Subvolumes) > 0
+	return *t.Subvolumes, true
+}
+
+// neverServed reports whether a Cluster without the record that it served can have no volume: Ceph says now that there is no filesystem, or there is
+// nothing on any disk. The record alone says nothing: it is lost when somebody replaces the Cluster by its manifest.
+func (v *View) neverServed() bool {
+	if t := v.seen.Ceph; t != nil && v.seen.Current {
+		ours := func(p ceph.Pool) bool { return p.Name == cephname.PoolData || p.Name == cephname.PoolMetadata }
+		if t.Filesystem == ceph.No || t.Map != nil && !slices.ContainsFunc(t.Map.Pools, ours) {
+			return true
+		}
+	}
+	return !slices.ContainsFunc(v.disks(), func(d ceph.Disk) bool { return d.Kind != osd.Empty })
+}
+
+// holding names the volumes that keep a Cluster which is being deleted, before anything of it is given up.
+func (v *View) holding() []string {
+	if !v.deleting() || Noted(v.seen.Cluster, v1alpha1.AnnotationCephRemoved) {
+		return nil
+	}
+	names, known := v.volumes()
+	if known {
+		return names
+	}
+	if t := v.seen.Ceph; t != nil && t.Subvolumes != nil && len(*t.Subvolumes) > 0 {
+		return *t.Subvolumes
+	}
+	return []string{fmt.Sprintf("volumes that nobody can list, as Ceph does not answer (if what is on the disks is not needed, annotate the Cluster with %s=%s)",
+		v1alpha1.AnnotationRemove, v.seen.Cluster.UID)}
 }
 
 // stop takes the daemons away, one kind after the other. It reports whether there are any still.

@@ -29,7 +29,7 @@ func (v *View) Whole([]backend.HostHealth) backend.Whole {
 			"csi.storage.k8s.io/node-stage-secret-name":      cephname.Client(c.Name),
 			"csi.storage.k8s.io/node-stage-secret-namespace": cephname.Namespace,
 		}},
-		Wake: every, Capacity: v.capacity(),
+		Wake: every, Capacity: v.capacity(), Holding: v.holding(),
 	}
 	if sc := c.Spec.StorageClass; sc != nil {
 		for _, o := range sc.MountOptions {
@@ -50,9 +50,6 @@ func (v *View) Whole([]backend.HostHealth) backend.Whole {
 		w.Warnings = append(w.Warnings, healthy)
 	}
 	w.Warnings = append(w.Warnings, v.configured(), v.upgraded(), v.copies())
-	if t := v.seen.Ceph; v.deleting() && t != nil && t.Subvolumes != nil && !Noted(c, v1alpha1.AnnotationCephRemoved) && c.Annotations[v1alpha1.AnnotationRemove] != string(c.UID) {
-		w.Holding = *t.Subvolumes
-	}
 	return w
 }
 

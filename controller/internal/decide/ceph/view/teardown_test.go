@@ -1,0 +1,116 @@
+package view
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+	"quarry.storage/quarry/pkg/osd"
+)
+
+const diskUUID = "11111111-2222-3333-4444-555555555555"
+
+// deleted is a Cluster that is being deleted, without the record that it served, with an OSD on one disk.
+func deleted(told *Told, kind osd.Kind, annotations map[string]string) Observation {
+	now := metav1.NewTime(time.Unix(1e9, 0))
+	c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "files", UID: "u", DeletionTimestamp: &now, Annotations: annotations}}
+	m := &v1alpha1.Member{
+		ObjectMeta: metav1.ObjectMeta{Name: "files.n1", DeletionTimestamp: &now},
+		Spec: v1alpha1.MemberSpec{
+			Of: v1alpha1.MemberOwner{Kind: v1alpha1.KindCluster, Name: "files", UID: "u"}, Node: "n1",
+			Ceph: &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{UUID: diskUUID, Path: "/dev/sdb", Size: 1 << 40}}},
+		},
+	}
+	return Observation{
+		Cluster: c, World: backend.World{Members: []*v1alpha1.Member{m}}, Now: now.Time, Workloads: &Workloads{}, Ceph: told, Current: told != nil,
+		Verdicts: map[string]osd.Verdict{diskUUID: {Kind: kind}},
+	}
+}
+
+func TestTearDown_withoutTheRecordThatItServed(t *testing.T) {
+	pools := ceph.Facts{Map: &ceph.Map{Pools: []ceph.Pool{{Name: cephname.PoolMetadata}, {Name: cephname.PoolData}}}}
+	served := map[string]string{v1alpha1.AnnotationCephServed: "u"}
+	tests := map[string]struct {
+		told  *Told
+		kind  osd.Kind
+		notes map[string]string
+		holds string
+	}{
+		"Ceph does not answer":          {nil, osd.Ready, nil, "nobody can list"},
+		"nobody knows of a filesystem":  {&Told{Facts: pools}, osd.Ready, nil, "nobody can list"},
+		"nobody listed the volumes":     {&Told{Facts: pools, Filesystem: ceph.Yes}, osd.Ready, nil, "nobody can list"},
+		"there is a volume":             {&Told{Facts: pools, Filesystem: ceph.Yes, Subvolumes: &[]string{"left"}}, osd.Ready, nil, "left"},
+		"there is none":                 {&Told{Facts: pools, Filesystem: ceph.Yes, Subvolumes: &[]string{}}, osd.Ready, nil, ""},
+		"there is no filesystem":        {&Told{Facts: pools, Filesystem: ceph.No}, osd.Ready, nil, ""},
+		"there are no pools":            {&Told{Facts: ceph.Facts{Map: &ceph.Map{}}}, osd.Ready, nil, ""},
+		"the disk is empty":             {nil, osd.Empty, nil, ""},
+		"nobody looked at the disk":     {nil, osd.Unknown, nil, "nobody can list"},
+		"it served, the disk is empty":  {nil, osd.Empty, served, "nobody can list"},
+		"a person says that it may go":  {nil, osd.Ready, map[string]string{v1alpha1.AnnotationRemove: "u"}, ""},
+		"a person says so of a former":  {nil, osd.Ready, map[string]string{v1alpha1.AnnotationRemove: "v"}, "nobody can list"},
+		"the record is of a former one": {nil, osd.Ready, map[string]string{v1alpha1.AnnotationCephServed: "v"}, "nobody can list"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			v := New(deleted(test.told, test.kind, test.notes))
+			w := v.Whole(nil)
+			goes := slices.ContainsFunc(w.Steps, func(s backend.Step) bool { return s.Action() == v1alpha1.ActionTearDownCeph })
+			holding := strings.Join(w.Holding, ", ")
+			if goes != (test.holds == "") || !strings.Contains(holding, test.holds) || test.holds == "" && holding != "" {
+				t.Errorf("torn down %v, holding %q, waits %q", goes, holding, v.plan.waits)
+			}
+		})
+	}
+}
+
+func TestServe_writesALostRecordAgain(t *testing.T) {
+	o := deleted(&Told{Filesystem: ceph.Yes, Group: ceph.Yes}, osd.Ready, nil)
+	o.Workloads.Daemons = []Workload{{Kind: cephname.DaemonMetadata, ID: "h1", Node: "n1"}}
+	facts := ceph.Facts{Map: &ceph.Map{Pools: []ceph.Pool{{Name: cephname.PoolMetadata}, {Name: cephname.PoolData}}}}
+	var lost, kept plan
+	New(o).serve(&lost, facts)
+	if len(lost.steps) != 1 || lost.steps[0].Does != v1alpha1.ActionServeFilesystem {
+		t.Errorf("a lost record: %+v", lost)
+	}
+	o.Cluster.Annotations = map[string]string{v1alpha1.AnnotationCephServed: "u"}
+	if New(o).serve(&kept, facts); len(kept.steps) != 0 {
+		t.Errorf("the record is there: %+v", kept)
+	}
+}
+
+func TestNext_isNoNameThatIsKnown(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*Observation)
+		want   string
+	}{
+		"nothing is known": {func(*Observation) {}, "a"},
+		"by the record": {func(o *Observation) {
+			o.Cluster.Annotations = map[string]string{v1alpha1.AnnotationCephMonitors: "u/3"}
+		}, "d"},
+		"of another": {func(o *Observation) {
+			o.Cluster.Annotations = map[string]string{v1alpha1.AnnotationCephMonitors: "v/3"}
+		}, "a"},
+		"on a member": {func(o *Observation) { o.World.Members[0].Spec.Ceph.Monitor = &v1alpha1.MemberMonitor{Name: "c"} }, "d"},
+		"to be swept": {func(o *Observation) { o.World.Members[0].Spec.Ceph.Swept = []string{"z"} }, "aa"},
+		"being swept": {func(o *Observation) { o.Workloads.Sweeps = map[string]bool{"b": true} }, "c"},
+		"deployed":    {func(o *Observation) { o.Workloads.Daemons = []Workload{{Kind: cephname.DaemonMonitor, ID: "e"}} }, "f"},
+		"in the quorum": {func(o *Observation) {
+			o.Ceph = &Told{Facts: ceph.Facts{Quorum: &ceph.Quorum{Monitors: []ceph.Monitor{{Name: "b"}}}}}
+		}, "c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := deleted(nil, osd.Ready, nil)
+			test.change(&o)
+			if got := New(o).next(); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
