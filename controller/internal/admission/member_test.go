@@ -379,3 +379,46 @@ func TestMember_lunRecord(t *testing.T) {
 		}
 	}
 }
+
+func TestMember_cephRecord(t *testing.T) {
+	jane, ours := policies(t)
+	m := create(t, ours, "ceph-record")
+	m.Spec.Ceph = &v1alpha1.MemberCeph{
+		Monitor: &v1alpha1.MemberMonitor{Name: "a", Address: "10.0.0.1"},
+		OSDs:    []v1alpha1.MemberOSD{{UUID: "11111111-2222-3333-4444-555555555555", Path: "/dev/sdb", Size: 1}},
+	}
+	must(t, ours.Update(t.Context(), m))
+	for name, change := range map[string]func(*v1alpha1.MemberSpec){
+		"no monitor":              func(s *v1alpha1.MemberSpec) { s.Ceph.Monitor = nil },
+		"an OSD that is purged":   func(s *v1alpha1.MemberSpec) { s.Ceph.OSDs[0].Purged = true },
+		"a monitor to be swept":   func(s *v1alpha1.MemberSpec) { s.Ceph.Swept = []string{"a"} },
+		"a host that is in noout": func(s *v1alpha1.MemberSpec) { s.Ceph.NoOut = true },
+		"an OSD that is outed":    func(s *v1alpha1.MemberSpec) { s.Ceph.OSDs[0].Outed = true },
+		"a disk of another path":  func(s *v1alpha1.MemberSpec) { s.Ceph.OSDs[0].Path = "/dev/sdc" },
+	} {
+		changed := m.DeepCopy()
+		change(&changed.Spec)
+		if err := jane.Update(t.Context(), changed.DeepCopy(), client.DryRunAll); err == nil {
+			t.Errorf("%s is allowed for a person", name)
+		} else {
+			denied(t, err, "only the controller changes it")
+		}
+		must(t, ours.Update(t.Context(), changed, client.DryRunAll))
+	}
+	none := m.DeepCopy()
+	none.Spec.Ceph = nil
+	for _, c := range []client.Client{jane, ours} {
+		if err := c.Update(t.Context(), none.DeepCopy(), client.DryRunAll); err == nil || !strings.Contains(err.Error(), "an OSD stays on record until it is purged") {
+			t.Errorf("the whole record is taken off: %v", err)
+		}
+	}
+	m.Spec.Ceph.OSDs[0].Purged = true
+	must(t, ours.Update(t.Context(), m))
+	m.Spec.Ceph = nil
+	denied(t, jane.Update(t.Context(), m.DeepCopy(), client.DryRunAll), "only the controller changes it")
+	must(t, ours.Update(t.Context(), m, client.DryRunAll))
+	// A backup brings a record back.
+	restored := newMember("ceph-restored")
+	restored.Spec.Ceph = &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{UUID: "11111111-2222-3333-4444-555555555555", Path: "/dev/sdb", Size: 1}}}
+	must(t, jane.Create(t.Context(), restored, client.DryRunAll))
+}

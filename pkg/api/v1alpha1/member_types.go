@@ -38,6 +38,7 @@ type Member struct {
 // MemberSpec is the identity of a member, the record of its data, and what a person wants of it.
 //
 // +kubebuilder:validation:XValidation:rule="self.of.kind == oldSelf.of.kind && self.of.name == oldSelf.of.name && self.of.uid == oldSelf.of.uid && self.node == oldSelf.node",message="of and node are the identity of a Member and cannot be changed"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.ceph) || has(self.ceph) || !has(oldSelf.ceph.osds) || oldSelf.ceph.osds.all(o, o.purged)",message="an OSD stays on record until it is purged"
 type MemberSpec struct {
 	// Of is the storage that the member belongs to.
 	Of MemberOwner `json:"of"`

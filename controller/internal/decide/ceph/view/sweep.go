@@ -1,6 +1,8 @@
 package view
 
 import (
+	"slices"
+
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
@@ -15,6 +17,10 @@ func (v *View) sweep(p *plan) {
 		m := v.member(n)
 		for _, name := range record(m).Swept {
 			if backend.Lost(m) {
+				continue
+			}
+			if why := v.monitorStays(name); why != "" {
+				p.wait("The data of monitor %s on %s stay: %s", name, n, why)
 				continue
 			}
 			s := v.whole(v1alpha1.ActionRemoveDaemon, "", "The data of a monitor that is gone are removed.")
@@ -32,4 +38,22 @@ func (v *View) sweep(p *plan) {
 			}
 		}
 	}
+}
+
+// monitorStays says why the data of a monitor cannot be those of one that is gone; empty when they can.
+func (v *View) monitorStays(name string) string {
+	records, _ := v.monitors()
+	deployed := v.of(cephname.DaemonMonitor)
+	t := v.seen.Ceph
+	switch {
+	case slices.ContainsFunc(records, func(r ceph.MonitorRecord) bool { return r.Name == name }):
+		return "a monitor of that name is on record."
+	case slices.ContainsFunc(deployed, func(w Workload) bool { return w.ID == name }):
+		return "a monitor of that name is deployed."
+	case t == nil || t.Quorum == nil || !v.seen.Current:
+		return "the monitors do not say whether it is one of them."
+	case slices.ContainsFunc(t.Quorum.Monitors, func(m ceph.Monitor) bool { return m.Name == name }):
+		return "it is one of the monitors of the Ceph cluster."
+	}
+	return ""
 }

@@ -114,3 +114,28 @@ func TestNext_isNoNameThatIsKnown(t *testing.T) {
 		})
 	}
 }
+
+func TestSweep_leavesAMonitorThatMayRun(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*Observation)
+		swept  bool
+	}{
+		"it is gone": {func(*Observation) {}, true},
+		"on record":  {func(o *Observation) { o.World.Members[0].Spec.Ceph.Monitor = &v1alpha1.MemberMonitor{Name: "a"} }, false},
+		"deployed":   {func(o *Observation) { o.Workloads.Daemons = []Workload{{Kind: cephname.DaemonMonitor, ID: "a"}} }, false},
+		"mapped":     {func(o *Observation) { o.Ceph.Quorum.Monitors = []ceph.Monitor{{Name: "a"}} }, false},
+		"unknown":    {func(o *Observation) { o.Ceph.Quorum = nil }, false},
+		"was said":   {func(o *Observation) { o.Current = false }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := deleted(&Told{Facts: ceph.Facts{Quorum: &ceph.Quorum{Monitors: []ceph.Monitor{{Name: "b", In: true}}}}}, osd.Ready, nil)
+			o.World.Members[0].Spec.Ceph.Swept = []string{"a"}
+			test.change(&o)
+			var p plan
+			New(o).sweep(&p)
+			if got := len(p.steps) == 1 && p.steps[0].Daemon.ID == "a"; got != test.swept || !got && len(p.waits) != 1 {
+				t.Errorf("%+v", p)
+			}
+		})
+	}
+}
