@@ -111,15 +111,15 @@ func (b *Backend) sweep(ctx context.Context, s view.Step) error {
 	case have.Status.Phase != corev1.PodSucceeded:
 		return nil
 	}
-	err = b.member(ctx, s, func(r *v1alpha1.MemberCeph) error {
+	// The pod goes first: the record is what finds it again. Sweeping once more removes nothing more.
+	if err := b.Client.Delete(ctx, have, client.Preconditions{UID: new(have.UID)}); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	return b.member(ctx, s, func(r *v1alpha1.MemberCeph) error {
 		r.Swept = slices.DeleteFunc(r.Swept, func(name string) bool { return name == s.Daemon.ID })
 		if r.Monitor != nil && r.Monitor.Name == s.Daemon.ID {
 			r.Monitor = nil
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return client.IgnoreNotFound(b.Client.Delete(ctx, have, client.Preconditions{UID: new(have.UID)}))
 }
