@@ -100,7 +100,7 @@ func (b *Backend) question(ctx context.Context, c *v1alpha1.Cluster, members []*
 	if told.Quorum == nil {
 		return told, err
 	}
-	if ids := append(stopping(c, members, told.Map), first(outdated, told.Map)...); len(ids) > 0 && told.Daemons != nil {
+	if ids := append(stopping(members, told.Map), first(outdated, told.Map)...); len(ids) > 0 && told.Daemons != nil {
 		// The whole is asked again with those OSDs: an answer about them alone could be of another moment.
 		told.Facts, err = client.Facts(ctx, ids...)
 	}
@@ -128,7 +128,7 @@ func first(ids []int, m *decideceph.Map) []int {
 }
 
 // stopping are the OSDs that may be to be stopped: those of hosts that leave.
-func stopping(c *v1alpha1.Cluster, members []*v1alpha1.Member, m *decideceph.Map) []int {
+func stopping(members []*v1alpha1.Member, m *decideceph.Map) []int {
 	if m == nil {
 		return nil
 	}

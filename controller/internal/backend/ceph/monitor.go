@@ -56,18 +56,7 @@ func (b *Backend) mayStart(ctx context.Context, s view.Step) error {
 	if err != nil {
 		return err
 	}
-	var others []string
-	mine := false
-	for _, m := range members {
-		if m.Spec.Ceph == nil || m.Spec.Ceph.Monitor == nil {
-			continue
-		}
-		if m.Name == s.Member && m.Spec.Ceph.Monitor.Name == s.Daemon.ID {
-			mine = true
-			continue
-		}
-		others = append(others, m.Spec.Ceph.Monitor.Name)
-	}
+	others, mine := monitorsOf(members, s)
 	switch {
 	case slices.Contains(others, s.Daemon.ID):
 		return passing("another member has monitor %s", s.Daemon.ID)
@@ -85,6 +74,20 @@ func (b *Backend) mayStart(ctx context.Context, s view.Step) error {
 		return passing("the name %s was given before", s.Daemon.ID)
 	}
 	return b.note(ctx, s, v1alpha1.AnnotationCephMonitors, fmt.Sprintf("%s/%d", c.UID, number+1))
+}
+
+// monitorsOf returns the names of the monitors on record beside the one of a step, and whether that one is on record as well.
+func monitorsOf(members []v1alpha1.Member, s view.Step) (others []string, mine bool) {
+	for _, m := range members {
+		switch {
+		case m.Spec.Ceph == nil || m.Spec.Ceph.Monitor == nil:
+		case m.Name == s.Member && m.Spec.Ceph.Monitor.Name == s.Daemon.ID:
+			mine = true
+		default:
+			others = append(others, m.Spec.Ceph.Monitor.Name)
+		}
+	}
+	return others, mine
 }
 
 // form puts on record that monitors were seen as a quorum, and then deploys the first one as all others are: should its data be lost, it makes no other Ceph cluster.
