@@ -75,6 +75,8 @@ func Orphans(c *v1alpha1.HarborCluster, rest []*unstructured.Unstructured) bool 
 
 // Volumes says which claims the pods of one StatefulSet have, that an operator makes for a child.
 type Volumes struct {
+	// Holder is the child that the operator makes the StatefulSet for.
+	Holder *unstructured.Unstructured
 	// StatefulSet is its name.
 	StatefulSet string
 	// Labels that its claims have.
@@ -84,10 +86,31 @@ type Volumes struct {
 // VolumesOf returns where the data of a HarborCluster lies: of database, storage and cache.
 func VolumesOf(c *v1alpha1.HarborCluster) []Volumes {
 	return []Volumes{
-		{databaseName(c), map[string]string{"cluster-name": databaseName(c)}},
-		{tenantName(c) + "-" + pool, map[string]string{"v1.min.io/tenant": tenantName(c)}},
-		{RedisServers(c), map[string]string{"app.kubernetes.io/name": cacheName(c), LabelPartOf: PartOfRedis}},
+		{reference(c, PostgresqlKind, databaseName(c)), databaseName(c), map[string]string{"cluster-name": databaseName(c)}},
+		{reference(c, TenantKind, tenantName(c)), tenantName(c) + "-" + pool, map[string]string{"v1.min.io/tenant": tenantName(c)}},
+		{reference(c, RedisFailoverKind, cacheName(c)), RedisServers(c), map[string]string{"app.kubernetes.io/name": cacheName(c), LabelPartOf: PartOfRedis}},
 	}
+}
+
+// RemovalRecord returns the value of the annotation that says that the data is removed: owned are the children with volumes that exist, and were made
+// for this HarborCluster.
+func RemovalRecord(c *v1alpha1.HarborCluster, owned []*unstructured.Unstructured) string {
+	kinds := make([]string, 0, len(owned))
+	for _, o := range owned {
+		kinds = append(kinds, o.GetKind())
+	}
+	return string(c.UID) + "/" + strings.Join(kinds, ",")
+}
+
+// Removal returns the volumes that may be removed, and whether it was decided at all that the data is removed. A record that a manifest brought along
+// has another UID, and says nothing.
+func Removal(c *v1alpha1.HarborCluster) (volumes []Volumes, decided bool) {
+	list, decided := strings.CutPrefix(c.Annotations[v1alpha1.AnnotationHarborRemoval], string(c.UID)+"/")
+	if !decided {
+		return nil, false
+	}
+	kinds := strings.Split(list, ",")
+	return slices.DeleteFunc(VolumesOf(c), func(v Volumes) bool { return !slices.Contains(kinds, v.Holder.GetKind()) }), true
 }
 
 // Has reports whether a claim was made for a pod of the StatefulSet: its labels say so, its name is that of a claim of one of the pods, and no

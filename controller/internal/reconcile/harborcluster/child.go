@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -79,6 +80,51 @@ func (r *Reconciler) remove(ctx context.Context, s *scope, o *unstructured.Unstr
 		return err
 	}
 	logf.FromContext(ctx).Info("Removed child", "kind", o.GetKind(), "name", o.GetName())
+	return nil
+}
+
+// mine returns an object that was made for this HarborCluster; nil when there is none.
+func (r *Reconciler) mine(ctx context.Context, s *scope, ref *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	have := ref.DeepCopy()
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(ref), have)
+	switch {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		// Objects of a kind go before its definition does.
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get %s %s: %w", ref.GetKind(), ref.GetName(), err)
+	case !harbor.Ours(s.cluster, have):
+		return nil, nil
+	}
+	return have, nil
+}
+
+// all returns those of the objects that were made for this HarborCluster.
+func (r *Reconciler) all(ctx context.Context, s *scope, refs []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	var there []*unstructured.Unstructured
+	for _, ref := range refs {
+		have, err := r.mine(ctx, s, ref)
+		if err != nil {
+			return nil, err
+		}
+		if have != nil {
+			there = append(there, have)
+		}
+	}
+	return there, nil
+}
+
+// drop deletes objects.
+func (r *Reconciler) drop(ctx context.Context, objects []*unstructured.Unstructured) error {
+	for _, o := range objects {
+		if o.GetDeletionTimestamp() != nil {
+			continue
+		}
+		if err := kube.Delete(ctx, r.Client, o, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+			return err
+		}
+		logf.FromContext(ctx).Info("Removed child", "kind", o.GetKind(), "name", o.GetName())
+	}
 	return nil
 }
 

@@ -139,8 +139,32 @@ func (r *Reconciler) carryOut(ctx context.Context, s *scope) (done notice.Note, 
 	}, waits, err
 }
 
+// decide writes down that the data is removed, and which children with volumes are ours, before the first is removed: their operators name volumes
+// by the name of a child only, and whose a child was cannot be seen once it is gone.
+func (r *Reconciler) decide(ctx context.Context, s *scope) error {
+	if _, decided := harbor.Removal(s.cluster); decided {
+		return nil
+	}
+	var holders []*unstructured.Unstructured
+	for _, v := range harbor.VolumesOf(s.cluster) {
+		holders = append(holders, v.Holder)
+	}
+	owned, err := r.all(ctx, s, holders)
+	if err != nil {
+		return err
+	}
+	record := harbor.RemovalRecord(s.cluster, owned)
+	_, err = kube.Patch(ctx, r.Client, s.cluster, func(c *v1alpha1.HarborCluster) {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationHarborRemoval, record)
+	})
+	return err
+}
+
 // purge removes the children, then their volumes, and the Secrets last: whatever is still there can be opened.
 func (r *Reconciler) purge(ctx context.Context, s *scope) (waits string, err error) {
+	if err := r.decide(ctx, s); err != nil {
+		return "", err
+	}
 	holders, secrets := harbor.Data(s.cluster)
 	left, err := r.all(ctx, s, append(harbor.Users(s.cluster), holders...))
 	if err != nil {
@@ -149,7 +173,11 @@ func (r *Reconciler) purge(ctx context.Context, s *scope) (waits string, err err
 	if len(left) > 0 {
 		return waitFor(left), r.drop(ctx, left)
 	}
-	for _, v := range harbor.VolumesOf(s.cluster) {
+	volumes, err := r.volumes(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	for _, v := range volumes {
 		w := &unstructured.Unstructured{}
 		w.SetAPIVersion("apps/v1")
 		w.SetKind("StatefulSet")
@@ -162,7 +190,7 @@ func (r *Reconciler) purge(ctx context.Context, s *scope) (waits string, err err
 			return "", fmt.Errorf("get statefulset %s: %w", v.StatefulSet, err)
 		}
 	}
-	if waits, err := r.dropVolumes(ctx, s); err != nil || waits != "" {
+	if waits, err := r.dropVolumes(ctx, s, volumes); err != nil || waits != "" {
 		return waits, err
 	}
 	left, err = r.all(ctx, s, secrets)
@@ -172,14 +200,30 @@ func (r *Reconciler) purge(ctx context.Context, s *scope) (waits string, err err
 	return "", r.drop(ctx, left)
 }
 
+// volumes returns the volumes to remove: of children that were ours, and whose name nobody else took since.
+func (r *Reconciler) volumes(ctx context.Context, s *scope) ([]harbor.Volumes, error) {
+	all, _ := harbor.Removal(s.cluster)
+	var ours []harbor.Volumes
+	for _, v := range all {
+		err := r.Live.Get(ctx, client.ObjectKeyFromObject(v.Holder), v.Holder.DeepCopy())
+		switch {
+		case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+			ours = append(ours, v)
+		case err != nil:
+			return nil, fmt.Errorf("get %s %s: %w", v.Holder.GetKind(), v.Holder.GetName(), err)
+		}
+	}
+	return ours, nil
+}
+
 // dropVolumes deletes the claims of the children, and waits until they are gone.
-func (r *Reconciler) dropVolumes(ctx context.Context, s *scope) (waits string, err error) {
+func (r *Reconciler) dropVolumes(ctx context.Context, s *scope, volumes []harbor.Volumes) (waits string, err error) {
 	claims := &corev1.PersistentVolumeClaimList{}
 	if err := r.Live.List(ctx, claims, client.InNamespace(s.cluster.Namespace)); err != nil {
 		return "", fmt.Errorf("list persistentvolumeclaims: %w", err)
 	}
 	var names []string
-	for _, v := range harbor.VolumesOf(s.cluster) {
+	for _, v := range volumes {
 		for i := range claims.Items {
 			claim := &claims.Items[i]
 			if !v.Has(claim) {
@@ -207,51 +251,6 @@ func (r *Reconciler) namespaceEnds(ctx context.Context, c *v1alpha1.HarborCluste
 		return false, fmt.Errorf("get namespace %s: %w", c.Namespace, err)
 	}
 	return n.DeletionTimestamp != nil, nil
-}
-
-// mine returns an object that was made for this HarborCluster; nil when there is none.
-func (r *Reconciler) mine(ctx context.Context, s *scope, ref *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	have := ref.DeepCopy()
-	err := r.Live.Get(ctx, client.ObjectKeyFromObject(ref), have)
-	switch {
-	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		// Objects of a kind go before its definition does.
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("get %s %s: %w", ref.GetKind(), ref.GetName(), err)
-	case !harbor.Ours(s.cluster, have):
-		return nil, nil
-	}
-	return have, nil
-}
-
-// all returns those of the objects that were made for this HarborCluster.
-func (r *Reconciler) all(ctx context.Context, s *scope, refs []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
-	var there []*unstructured.Unstructured
-	for _, ref := range refs {
-		have, err := r.mine(ctx, s, ref)
-		if err != nil {
-			return nil, err
-		}
-		if have != nil {
-			there = append(there, have)
-		}
-	}
-	return there, nil
-}
-
-// drop deletes objects.
-func (r *Reconciler) drop(ctx context.Context, objects []*unstructured.Unstructured) error {
-	for _, o := range objects {
-		if o.GetDeletionTimestamp() != nil {
-			continue
-		}
-		if err := kube.Delete(ctx, r.Client, o, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
-			return err
-		}
-		logf.FromContext(ctx).Info("Removed child", "kind", o.GetKind(), "name", o.GetName())
-	}
-	return nil
 }
 
 // waitFor says that objects must be gone first.

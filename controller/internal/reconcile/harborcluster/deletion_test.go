@@ -65,6 +65,22 @@ func (s *suite) claim(name string, labels map[string]string) {
 	}))
 }
 
+// statefulSet makes one as an operator does.
+func (s *suite) statefulSet(name string) {
+	s.t.Helper()
+	labels := map[string]string{"app": name}
+	must(s.t, s.client.Create(s.t.Context(), &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+		Spec: appsv1.StatefulSetSpec{
+			ServiceName: name, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+			},
+		},
+	}))
+}
+
 // volumes returns the names of the claims. No controller of Kubernetes runs here that protects claims of pods.
 func (s *suite) volumes() []string {
 	s.t.Helper()
@@ -155,7 +171,13 @@ func TestDeletion_whatIsSomebodyElsesIsNotTakenBack(t *testing.T) {
 	foreign.SetLabels(map[string]string{v1alpha1.LabelHarborCluster: "other"})
 	foreign.SetOwnerReferences(nil)
 	must(t, s.client.Create(t.Context(), foreign))
-	s.add(deletes)
+	s.claim("pgdata-"+s.database()+"-0", map[string]string{"cluster-name": s.database(), "application": "spilo"})
+	// Of a kind that this HarborCluster never had, and whose holder is not here.
+	s.claim("sample-rfr-sample-redis-0", map[string]string{"app.kubernetes.io/name": "sample-redis", "app.kubernetes.io/part-of": "redis-failover"})
+	s.statefulSet(s.database())
+	s.statefulSet("rfr-sample-redis")
+	s.add(deletes, externalCache)
+	s.secret("redis", "redis-password")
 	s.reconcile()
 	s.expect(v1alpha1.HarborUnhealthy, "DatabaseReady", "False", "NameConflict", "left alone")
 	s.ask()
@@ -166,6 +188,7 @@ func TestDeletion_whatIsSomebodyElsesIsNotTakenBack(t *testing.T) {
 	if have := s.child(harbor.PostgresqlKind, s.database()); have == nil || have.GetDeletionTimestamp() != nil {
 		t.Error("the database of somebody else is removed")
 	}
+	same(t, []string{"pgdata-" + s.database() + "-0", "sample-rfr-sample-redis-0"}, s.volumes())
 	if !s.gone() {
 		t.Errorf("it is held: %+v", s.get().Status.Conditions)
 	}
