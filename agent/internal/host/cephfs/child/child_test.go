@@ -88,7 +88,7 @@ func TestMain_refuses(t *testing.T) {
 // TestMount_here: where the kernel has no client of Ceph, or nobody answers, the failure has a kind and no key.
 func TestMount_here(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("needs root: nobody else may begin a mount")
 	}
 	if known, err := os.ReadFile("/proc/filesystems"); err != nil || strings.Contains(string(known), "\tceph\n") {
 		t.Skip("the kernel has a client of Ceph, which would wait for monitors")

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/agent/internal/host/run/fslog"
 )
 
 // superMagic is what statfs says of a mount of Ceph.
@@ -69,15 +71,15 @@ func mount(a Attachment) (root int, err error) {
 			err = unix.FsconfigSetString(context, p.key, p.value)
 		}
 		if err != nil {
-			return -1, fmt.Errorf("%w: it does not take the option %s: %w%s", ErrKernel, p.key, err, said(context))
+			return -1, fmt.Errorf("%w: it does not take the option %s: %w%s", ErrKernel, p.key, err, fslog.Read(context))
 		}
 	}
 	if err := unix.FsconfigCreate(context); err != nil {
-		return -1, refused(a, err, said(context))
+		return -1, refused(a, err, fslog.Read(context))
 	}
 	root, err = unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, attributes(a.Options))
 	if err != nil {
-		return -1, refused(a, err, said(context))
+		return -1, refused(a, err, fslog.Read(context))
 	}
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(root, &st); err != nil || st.Type != superMagic {
@@ -85,28 +87,6 @@ func mount(a Attachment) (root int, err error) {
 		return -1, fmt.Errorf("%w: the volume was mounted, and cannot be read (type %#x): %w", ErrUnreachable, st.Type, err)
 	}
 	return root, nil
-}
-
-// said reads what the kernel says about a failure, one line each.
-func said(context int) string {
-	var lines []string
-	buffer := make([]byte, 1024)
-	for range 16 {
-		n, err := unix.Read(context, buffer)
-		if err != nil || n <= 0 {
-			break
-		}
-		// A line begins with its level and a space: "e ceph: …".
-		line := strings.TrimSpace(string(buffer[:n]))
-		if _, text, ok := strings.Cut(line, " "); ok {
-			line = text
-		}
-		lines = append(lines, line)
-	}
-	if len(lines) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(lines, "; ") + ")"
 }
 
 // refused says why a volume could not be mounted.

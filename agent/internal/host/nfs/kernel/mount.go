@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"quarry.storage/quarry/agent/internal/host/run/fslog"
 	"quarry.storage/quarry/pkg/sharedvolume"
 )
 
@@ -44,15 +45,15 @@ func Mount(s Source, at netip.AddrPort) (root int, err error) {
 		}
 		if err != nil {
 			return -1, sharedvolume.NewProblem(sharedvolume.ReasonInvalid,
-				"The kernel of this node does not take the mount option %s: %v%s.", strings.TrimSuffix(p.key+"="+p.value, "="), err, log(context))
+				"The kernel of this node does not take the mount option %s: %v%s.", strings.TrimSuffix(p.key+"="+p.value, "="), err, fslog.Read(context))
 		}
 	}
 	if err := unix.FsconfigCreate(context); err != nil {
-		return -1, refused(s, at, err, log(context))
+		return -1, refused(s, at, err, fslog.Read(context))
 	}
 	root, err = unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, attributes(s.Options, s.Purpose))
 	if err != nil {
-		return -1, refused(s, at, err, log(context))
+		return -1, refused(s, at, err, fslog.Read(context))
 	}
 	if err := isNFS(root); err != nil {
 		unix.Close(root)
@@ -71,28 +72,6 @@ func isNFS(root int) error {
 		return fmt.Errorf("the mount is of type %#x, not NFS", st.Type)
 	}
 	return nil
-}
-
-// log reads what the kernel says about a failure, one line each.
-func log(context int) string {
-	var lines []string
-	buffer := make([]byte, 1024)
-	for range 16 {
-		n, err := unix.Read(context, buffer)
-		if err != nil || n <= 0 {
-			break
-		}
-		// A line begins with its level and a space: "e NFS: …".
-		line := strings.TrimSpace(string(buffer[:n]))
-		if _, text, ok := strings.Cut(line, " "); ok {
-			line = text
-		}
-		lines = append(lines, line)
-	}
-	if len(lines) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(lines, "; ") + ")"
 }
 
 // refused says why a server that answers did not let the share be mounted.
