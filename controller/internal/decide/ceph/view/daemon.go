@@ -67,7 +67,8 @@ func (v *View) spread(p *plan, hosts []ceph.Host, kind string, count int) {
 			stay = append(stay, w)
 		}
 	}
-	slices.SortFunc(stay, func(a, b Workload) int { return strings.Compare(a.Node, b.Node) })
+	// Where there are too many, those stay that run.
+	slices.SortFunc(stay, running)
 	for _, h := range hosts {
 		if len(stay) >= count {
 			break
@@ -86,9 +87,31 @@ func (v *View) spread(p *plan, hosts []ceph.Host, kind string, count int) {
 		}
 		v.deploy(p, cephpod.Daemon{Kind: kind, ID: w.ID, Node: w.Node}, v1alpha1.ActionRemoveDaemon, "Its host leaves.")
 	}
-	for i := count; i < len(stay); i++ {
-		v.deploy(p, cephpod.Daemon{Kind: kind, ID: stay[i].ID, Node: stay[i].Node}, v1alpha1.ActionRemoveDaemon, "The Cluster wants fewer of them.")
+	if len(stay) > count {
+		v.fewer(p, kind, stay[count:], count == 0 || stay[0].Ready)
 	}
+}
+
+// fewer removes daemons that are too many; none while no other one runs.
+func (v *View) fewer(p *plan, kind string, surplus []Workload, runs bool) {
+	for _, w := range surplus {
+		if !runs {
+			p.wait("Surplus %s.%s on %s stays until another one runs.", kind, w.ID, w.Node)
+			continue
+		}
+		v.deploy(p, cephpod.Daemon{Kind: kind, ID: w.ID, Node: w.Node}, v1alpha1.ActionRemoveDaemon, "The Cluster wants fewer of them.")
+	}
+}
+
+// running orders those first that are ready, and else by node.
+func running(a, b Workload) int {
+	switch {
+	case a.Ready == b.Ready:
+		return strings.Compare(a.Node, b.Node)
+	case a.Ready:
+		return -1
+	}
+	return 1
 }
 
 func (v *View) of(kind string) []Workload {

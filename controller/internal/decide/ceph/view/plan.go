@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -99,6 +100,16 @@ func (v *View) replicas() int {
 	return n
 }
 
+// unsaid tells what Ceph did not say.
+func (v *View) unsaid(p *plan) {
+	switch {
+	case v.seen.Current && v.seen.Ceph.Problem != "":
+		p.wait("Ceph was not asked to the end: %s", backend.Cut(v.seen.Ceph.Problem, 512))
+	case !v.seen.Current && v.seen.Asking != "":
+		p.wait("%s", v.seen.Asking)
+	}
+}
+
 // facts has the rules about Ceph decide.
 func (v *View) facts(p *plan) {
 	hosts, current := v.hosts(), ceph.Facts{}
@@ -114,9 +125,7 @@ func (v *View) facts(p *plan) {
 		p.step(s)
 		return
 	}
-	if !v.seen.Current && v.seen.Asking != "" {
-		p.wait("%s", v.seen.Asking)
-	}
+	v.unsaid(p)
 	plans := []ceph.Plan{v.planMonitors(hosts, formed, current)}
 	if formed && current.Quorum != nil {
 		v.options(p)

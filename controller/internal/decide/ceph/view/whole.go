@@ -121,13 +121,18 @@ func (v *View) filesystem() metav1.Condition {
 	if !Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed) || told == nil {
 		return no(t, v1alpha1.ReasonPending, v.later("The filesystem is not made yet."))
 	}
-	active := told.Daemons != nil && slices.ContainsFunc(*told.Daemons, func(d ceph.Daemon) bool { return d.Kind == cephname.DaemonMetadata && d.Active })
+	// Until both are read nobody can say that a volume is served. Another part that could not be read, such as what a manager knows, does not matter to volumes.
+	if told.Daemons == nil || told.Filesystem == ceph.Unknown {
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonCephUnreachable,
+			backend.Cut("Whether the filesystem is served could not be read. "+told.Problem, 512))
+	}
+	active := slices.ContainsFunc(*told.Daemons, func(d ceph.Daemon) bool { return d.Kind == cephname.DaemonMetadata && d.Active })
 	switch {
 	case told.Filesystem == ceph.No:
 		return no(t, v1alpha1.ReasonNoFilesystem, v.later("The filesystem does not exist."))
 	case told.Group == ceph.No || v.seen.Workloads != nil && v.seen.Workloads.Client == "":
 		return no(t, v1alpha1.ReasonPending, v.later("The group of the volumes, or the key of their clients, is not made yet."))
-	case told.Daemons != nil && !active:
+	case !active:
 		return no(t, v1alpha1.ReasonNoFilesystem, v.later("No metadata server serves the filesystem."))
 	}
 	return yes(t, v1alpha1.ReasonFilesystemReady, "The filesystem is served."+v.stale())

@@ -8,6 +8,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
 )
 
 // What Ceph says of the keys that Quarry itself makes is told, and is no reason for a warning: a Cluster would never be without one.
@@ -89,6 +90,35 @@ func TestCopies(t *testing.T) {
 			c := &v1alpha1.Cluster{Spec: v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{Replicas: test.replicas}}}
 			v := &View{seen: Observation{Cluster: c, Ceph: test.told}}
 			if got := v.copies(); got.Status != test.want || got.Reason != test.reason {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+// What nobody could read is not served, even if the monitors answer.
+func TestFilesystem_unread(t *testing.T) {
+	active := &[]ceph.Daemon{{Kind: cephname.DaemonMetadata, Name: "x", Active: true}}
+	tests := map[string]struct {
+		daemons    *[]ceph.Daemon
+		filesystem ceph.Answer
+		group      ceph.Answer
+		want       metav1.ConditionStatus
+	}{
+		"all is there":                    {active, ceph.Yes, ceph.Yes, metav1.ConditionTrue},
+		"no manager knows of the group":   {active, ceph.Yes, ceph.Unknown, metav1.ConditionTrue},
+		"nobody knows the filesystem":     {active, ceph.Unknown, ceph.Unknown, metav1.ConditionUnknown},
+		"nobody knows the daemons":        {nil, ceph.Yes, ceph.Yes, metav1.ConditionUnknown},
+		"no metadata server is active":    {&[]ceph.Daemon{}, ceph.Yes, ceph.Yes, metav1.ConditionFalse},
+		"there is no filesystem":          {active, ceph.No, ceph.Unknown, metav1.ConditionFalse},
+		"the group of volumes is not yet": {active, ceph.Yes, ceph.No, metav1.ConditionFalse},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{UID: "u", Annotations: map[string]string{v1alpha1.AnnotationCephServed: "u"}}}
+			told := &Told{Facts: ceph.Facts{Daemons: test.daemons}, Filesystem: test.filesystem, Group: test.group, Problem: "fs ls: timed out"}
+			v := &View{seen: Observation{Cluster: c, Ceph: told, Current: true, Workloads: &Workloads{Client: "m"}}}
+			if got := v.filesystem(); got.Status != test.want {
 				t.Errorf("got %+v", got)
 			}
 		})
