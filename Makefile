@@ -76,7 +76,7 @@ lint: tools ## Run golangci-lint with the committed configuration.
 	GOGC=50 test/fixed $(TOOLS)/golangci-lint run ./...
 
 .PHONY: model
-model: ## Run the protocol of shared LUNs over 100,000 random schedules.
+model: ## Run the protocol of shared LUNs over 100,000 random schedules. With a number in QUARRY_TEST_TURN, over the fifth whose turn it is.
 	GOGC=400 CGO_ENABLED=0 go test -count=1 -timeout 60m -v -run '^TestProtocol' ./controller/internal/decide/writer -args -schedules 100000
 
 .PHONY: unit

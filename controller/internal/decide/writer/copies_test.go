@@ -1,7 +1,6 @@
 package writer
 
 import (
-	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -351,11 +350,11 @@ func runCopies(seed uint64, without string) (*world, string) {
 // active nowhere while it is copied, a copy that is whole has what its origin had when it was made, and no block of a copy that was removed lands.
 func TestProtocol_copies(t *testing.T) {
 	var made, whole, taken, held int
-	count := cmp.Or(*schedules, 3000)
-	for seed := range uint64(count) {
-		w, broken := runCopies(*firstSeed+seed, "")
+	first, count := seedsOf(t, 3000)
+	for seed := first; seed < first+uint64(count); seed++ {
+		w, broken := runCopies(seed, "")
 		if broken != "" {
-			t.Fatalf("seed %d: %s", *firstSeed+seed, broken)
+			t.Fatalf("seed %d: %s", seed, broken)
 		}
 		made, whole, taken, held = made+w.copies.made, whole+w.copies.whole, taken+w.copies.taken, held+w.copies.held
 	}
