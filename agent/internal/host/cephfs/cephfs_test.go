@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"quarry.storage/quarry/agent/internal/host/cephfs/child"
+	"quarry.storage/quarry/agent/internal/host/run/task"
 	"quarry.storage/quarry/pkg/cephname"
 	"quarry.storage/quarry/pkg/cephvolume"
 )
@@ -77,12 +78,12 @@ func client(t *testing.T, release string, processes ...*fake) (*Client, *[]strin
 	return New(Config{
 		Log: logr.Discard(), Mount: 50 * time.Millisecond, Unmount: 50 * time.Millisecond, Measure: 50 * time.Millisecond,
 		Release: func() (string, error) { return release, nil },
-		Start: func(task string, files ...*os.File) (Process, error) {
+		Start: func(kind string, files ...*os.File) (task.Process, error) {
 			if len(tasks) >= len(processes) || len(files) != 1 {
-				t.Errorf("task %s with %d files was not expected", task, len(files))
+				t.Errorf("task %s with %d files was not expected", kind, len(files))
 				return nil, errors.New("not expected")
 			}
-			tasks = append(tasks, task)
+			tasks = append(tasks, kind)
 			return processes[len(tasks)-1], nil
 		},
 	}), &tasks
@@ -109,7 +110,7 @@ func TestAttach_theKeyGoesThroughThePipe(t *testing.T) {
 	if err := json.Unmarshal(p.got.Bytes(), &got); err != nil || got.Secret != aes || got.User != cephname.ClientUser || got.Path != v.Path || fmt.Sprint(*tasks) != "[attach]" {
 		t.Errorf("%+v, %v, %v", got.Path, *tasks, err)
 	}
-	refusal := newFake(&child.Response{Failure: &child.Failure{Kind: "refused", Message: "no"}})
+	refusal := newFake(&child.Response{Failure: &task.Failure{Kind: "refused", Message: "no"}})
 	c, _ = client(t, "6.1.0", refusal, newFake(nil))
 	if err := c.Attach(t.Context(), v, os.Stdin); !errors.Is(err, ErrRefused) {
 		t.Error(err)
@@ -161,7 +162,7 @@ func TestUnmount_hangs(t *testing.T) {
 }
 
 func TestUnmount_inUse(t *testing.T) {
-	c, _ := client(t, "6.1.0", newFake(&child.Response{Failure: &child.Failure{Kind: "inUse", Message: "busy"}}), newFake(&child.Response{Measured: Usage{TotalBytes: 5, UsedInodes: 2}}))
+	c, _ := client(t, "6.1.0", newFake(&child.Response{Failure: &task.Failure{Kind: "inUse", Message: "busy"}}), newFake(&child.Response{Measured: Usage{TotalBytes: 5, UsedInodes: 2}}))
 	at := Mounted{Dir: os.Stdin, Name: "a", What: "a"}
 	if err := c.Unmount(t.Context(), at); !errors.Is(err, ErrInUse) {
 		t.Error(err)

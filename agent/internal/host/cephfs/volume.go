@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"quarry.storage/quarry/agent/internal/host/cephfs/child"
+	"quarry.storage/quarry/agent/internal/host/run/task"
 	"quarry.storage/quarry/pkg/cephname"
 	"quarry.storage/quarry/pkg/cephvolume"
 )
@@ -43,7 +44,7 @@ func (c *Client) Attach(ctx context.Context, v Volume, place *os.File) error {
 		FSID: v.ID.FSID, Filesystem: cephname.Filesystem, Path: v.Path, Monitors: v.Monitors, User: v.Credential.User, Secret: v.Credential.Key.Reveal(), Options: v.Options,
 	}
 	on := v.ID.String()
-	_, err := c.ask(ctx, &task{kind: child.TaskAttach, on: on, volume: on, limit: c.cfg.Mount}, a, place)
+	_, err := c.ask(ctx, &task.Task{Kind: child.TaskAttach, On: on, Volume: on, Mounts: true, For: ceph, Limit: c.cfg.Mount}, a, place)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
@@ -89,7 +90,7 @@ type Mounted struct {
 
 // Unmount takes a mount away. It is never forced: what is not written yet would be lost, and Ceph may come back.
 func (c *Client) Unmount(ctx context.Context, m Mounted) error {
-	t := &task{kind: child.TaskUnmount, on: m.What, volume: m.Volume, limit: c.cfg.Unmount}
+	t := &task.Task{Kind: child.TaskUnmount, On: m.What, Volume: m.Volume, Writes: true, For: ceph, Limit: c.cfg.Unmount}
 	_, err := c.ask(ctx, t, child.Unmounting{Name: m.Name}, m.Dir)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnreachable) {
 		return fmt.Errorf("%w: %w", ErrHangs, err)
@@ -99,7 +100,7 @@ func (c *Client) Unmount(ctx context.Context, m Mounted) error {
 
 // Measure reads the usage of a mount, in a process of its own: nobody could unmount what a thread of this process waits in.
 func (c *Client) Measure(ctx context.Context, m Mounted) (Usage, error) {
-	t := &task{kind: child.TaskMeasure, on: "usage of " + m.What, limit: c.cfg.Measure}
+	t := &task.Task{Kind: child.TaskMeasure, On: "usage of " + m.What, For: ceph, Limit: c.cfg.Measure}
 	r, err := c.ask(ctx, t, child.Measuring{Name: m.Name}, m.Dir)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", ErrUnreachable, err)

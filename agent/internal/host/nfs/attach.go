@@ -9,6 +9,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/host/nfs/child"
 	"quarry.storage/quarry/agent/internal/host/nfs/kernel"
+	"quarry.storage/quarry/agent/internal/host/run/task"
 	"quarry.storage/quarry/pkg/sharedvolume"
 )
 
@@ -34,8 +35,8 @@ func (c *Client) Attach(ctx context.Context, v Volume, place *os.File) error {
 		return c.explain(err)
 	}
 	limits := c.cfg.Limits
-	err = c.once(ctx, &task{
-		kind: child.TaskAttach, on: v.ID.String(), volume: v.ID.String(), server: a.Mount.Host, limit: limits.Mount + limits.Call,
+	err = c.once(ctx, &task.Task{
+		Kind: child.TaskAttach, On: v.ID.String(), Volume: v.ID.String(), Mounts: true, For: server(a.Mount.Host), Limit: limits.Mount + limits.Call,
 	}, a, place)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The server of %s did not let directory %q be mounted in time: %v.",
@@ -65,7 +66,7 @@ type Mounted struct {
 
 // Unmount takes a mount away. With force, what waits for the server fails, and what was not written yet is lost.
 func (c *Client) Unmount(ctx context.Context, m Mounted, force bool) error {
-	t := &task{kind: child.TaskUnmount, on: m.What, volume: m.Volume, server: m.Server, limit: c.cfg.Limits.Unmount}
+	t := &task.Task{Kind: child.TaskUnmount, On: m.What, Volume: m.Volume, Writes: true, For: server(m.Server), Limit: c.cfg.Limits.Unmount}
 	err := c.once(ctx, t, child.Unmounting{Name: m.Name, Force: force}, m.Dir)
 	var problem *sharedvolume.Problem
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &problem) {
@@ -76,21 +77,21 @@ func (c *Client) Unmount(ctx context.Context, m Mounted, force bool) error {
 
 // Reaches reports whether the server of a mount answers, with a Problem that says why not. Where it could not be asked, the error is no
 // Problem.
-func (c *Client) Reaches(ctx context.Context, server string, options []string) error {
-	m, err := source(sharedvolume.Share{Server: server, Path: "/", MountOptions: options}, kernel.Use)
+func (c *Client) Reaches(ctx context.Context, host string, options []string) error {
+	m, err := source(sharedvolume.Share{Server: host, Path: "/", MountOptions: options}, kernel.Use)
 	if err != nil {
 		return err
 	}
 	if m.Addresses, err = c.addresses(ctx, m.Host); err != nil {
 		return c.explain(err)
 	}
-	t := &task{kind: child.TaskProbe, on: "server " + server, server: server, limit: c.cfg.Limits.Mount}
+	t := &task.Task{Kind: child.TaskProbe, On: server(host), For: server(host), Limit: c.cfg.Limits.Mount}
 	err = c.once(ctx, t, m)
-	if err != nil && !t.started {
-		return fmt.Errorf("server %s was not asked: %s: %w", server, err.Error(), sharedvolume.ErrBusy)
+	if err != nil && !t.Started {
+		return fmt.Errorf("server %s was not asked: %s: %w", host, err.Error(), sharedvolume.ErrBusy)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The server %s does not answer: %v.", server, err)
+		err = sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The server %s does not answer: %v.", host, err)
 	}
 	return c.explain(err)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"quarry.storage/quarry/agent/internal/host/nfs/child"
+	"quarry.storage/quarry/agent/internal/host/run/task"
 	"quarry.storage/quarry/pkg/sharedvolume"
 )
 
@@ -60,7 +61,7 @@ func (s *mounted) reason() error {
 	why := s.why
 	s.mu.Unlock()
 	if why == nil {
-		why = sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The process that worked on the share is gone%s.", lastWords(s.process))
+		why = sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The process that worked on the share is gone%s.", task.LastWords(s.process))
 	}
 	return why
 }

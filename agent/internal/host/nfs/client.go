@@ -7,33 +7,17 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 
 	"quarry.storage/quarry/agent/internal/host/nfs/child"
-	"quarry.storage/quarry/agent/internal/host/run"
+	"quarry.storage/quarry/agent/internal/host/run/task"
 	"quarry.storage/quarry/pkg/sharedvolume"
 )
-
-// Process is a process of this package's own: it reads messages and writes messages.
-type Process interface {
-	io.Reader
-	io.Writer
-	// End closes its input, which asks it to end.
-	End()
-	// Kill ends it, as soon as the kernel lets it go.
-	Kill()
-	// Done is closed when it is gone.
-	Done() <-chan struct{}
-	// LastWords are what it said when it went.
-	LastWords() string
-}
 
 // Config is what a Client is made of.
 type Config struct {
@@ -42,7 +26,7 @@ type Config struct {
 	// Namespace is the network namespace that shares are mounted in: the one of the host.
 	Namespace string
 	// Start starts a process of a task; the agent's own program when nil.
-	Start func(task string, files ...*os.File) (Process, error)
+	Start task.Start
 	// Resolve finds the addresses of a host; the system's resolver when nil.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Limits bound what is waited for. Each has a default.
@@ -85,24 +69,29 @@ type Client struct {
 	// shares are the mounted ones, by what they are mounted with.
 	shares map[string]*mounted
 	// busy are the volumes, and the looks at shares, that a call works on.
-	busy map[string]bool
-	// tasks are the processes of one task each that are not gone yet, by what they work on.
-	tasks  map[string]*task
+	busy   map[string]bool
 	closed bool
+	// room is what the processes of shares and of tasks have together.
+	room  *task.Room
+	tasks *task.Table
 }
 
 // New makes a Client.
 func New(cfg Config) *Client {
 	cfg.Limits = cfg.Limits.withDefaults()
 	if cfg.Start == nil {
-		cfg.Start = starter(cfg.Namespace)
+		cfg.Start = task.Program(child.Command, cfg.Namespace)
 	}
 	if cfg.Resolve == nil {
 		cfg.Resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		}
 	}
-	return &Client{cfg: cfg, shares: map[string]*mounted{}, busy: map[string]bool{}, tasks: map[string]*task{}}
+	room := task.NewRoom(cfg.Limits.Processes)
+	return &Client{
+		cfg: cfg, shares: map[string]*mounted{}, busy: map[string]bool{},
+		room: room, tasks: task.NewTable(cfg.Start, room, cfg.Limits.Hanging, cfg.Log),
+	}
 }
 
 // Close unmounts what this package mounted for itself. Mounts of pods stay.
@@ -114,28 +103,6 @@ func (c *Client) Close() {
 		m.end()
 	}
 }
-
-// starter starts the agent's own program.
-func starter(namespace string) func(string, ...*os.File) (Process, error) {
-	return func(task string, files ...*os.File) (Process, error) {
-		p, err := run.Real{}.Start(run.Command{Path: "/proc/self/exe", Args: []string{child.Command, task, cmp.Or(namespace, "/proc/self/ns/net")}}, files...)
-		if err != nil {
-			return nil, err
-		}
-		return &process{p}, nil
-	}
-}
-
-type process struct{ *run.Process }
-
-// Read reads what it writes.
-func (p *process) Read(b []byte) (int, error) { return p.Stdout.Read(b) }
-
-// Write writes what it reads.
-func (p *process) Write(b []byte) (int, error) { return p.Stdin.Write(b) }
-
-// End closes its input.
-func (p *process) End() { p.Stdin.Close() }
 
 // lock refuses a second call on the same thing.
 func (c *Client) lock(key string) (unlock func(), err error) {

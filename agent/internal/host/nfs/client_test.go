@@ -20,6 +20,7 @@ import (
 	model "quarry.storage/quarry/agent/agenttest/nfs"
 	"quarry.storage/quarry/agent/internal/host/nfs/child"
 	"quarry.storage/quarry/agent/internal/host/nfs/share"
+	"quarry.storage/quarry/agent/internal/host/run/task"
 	"quarry.storage/quarry/pkg/sharedvolume"
 )
 
@@ -130,7 +131,7 @@ func (p *modelProcess) Kill()                 { p.kill() }
 func (p *modelProcess) Done() <-chan struct{} { return p.done }
 func (p *modelProcess) LastWords() string     { return p.words }
 
-func (w *world) start(task string, files ...*os.File) (Process, error) {
+func (w *world) start(kind string, files ...*os.File) (task.Process, error) {
 	inRead, inWrite := io.Pipe()
 	outRead, outWrite := io.Pipe()
 	p := &modelProcess{Reader: outRead, Writer: inWrite, killed: make(chan struct{}), done: make(chan struct{})}
@@ -146,7 +147,7 @@ func (w *world) start(task string, files ...*os.File) (Process, error) {
 	w.started.Add(1)
 	w.running.Add(1)
 	var server atomic.Value
-	server.Store(task)
+	server.Store(kind)
 	go func() {
 		defer w.running.Add(-1)
 		defer close(p.done)
@@ -154,8 +155,8 @@ func (w *world) start(task string, files ...*os.File) (Process, error) {
 		go func() {
 			defer close(finished)
 			defer func() { _ = outWrite.Close() }() // As above.
-			if task != child.TaskServe {
-				w.task(task, files, inRead, outWrite)
+			if kind != child.TaskServe {
+				w.task(kind, files, inRead, outWrite)
 				return
 			}
 			_ = child.Serve(inRead, outWrite, func(m child.Mount) (child.Site, string, error) {
@@ -209,12 +210,12 @@ func (s *modelSite) Open() (*share.Share, error) {
 	return share.New(fd, share.Config{Placing: &s.placing, Hook: func(string, bool) error { return s.answers() }}), nil
 }
 
-func (w *world) task(task string, files []*os.File, in io.Reader, out io.Writer) {
+func (w *world) task(kind string, files []*os.File, in io.Reader, out io.Writer) {
 	err := child.Once(in, out, func(any) (child.Response, error) {
-		return child.Response{Measured: w.usage}, w.tasks[task](files)
+		return child.Response{Measured: w.usage}, w.tasks[kind](files)
 	})
 	if err != nil {
-		w.t.Logf("%s: %v", task, err)
+		w.t.Logf("%s: %v", kind, err)
 	}
 }
 

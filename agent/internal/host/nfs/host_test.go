@@ -519,9 +519,7 @@ func deadUnmount(t *testing.T, s *nfsd.Server) {
 			t.Error("who measured the mount still holds it")
 		}
 	})
-	c.mu.Lock()
-	t.Logf("%d processes wait", len(c.tasks))
-	c.mu.Unlock()
+	t.Logf("%d processes wait", c.tasks.Len())
 	takes(t, 10*time.Second, func() {
 		err := detach(t, c, dirty, false)
 		t.Logf("dirty: %v", err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"quarry.storage/quarry/agent/internal/host/nfs/child"
+	"quarry.storage/quarry/agent/internal/host/run/task"
 	"quarry.storage/quarry/pkg/sharedvolume"
 )
 
@@ -19,7 +20,7 @@ type mounted struct {
 	version string
 	// ready is closed when process, address and err are set for good.
 	ready   chan struct{}
-	process Process
+	process task.Process
 	address string
 	err     error
 
@@ -60,7 +61,7 @@ func (c *Client) entry(key string, m child.Mount) (*mounted, error) {
 	if s := c.shares[key]; s != nil {
 		return s, s.refusal()
 	}
-	if len(c.shares)+len(c.tasks) >= c.cfg.Limits.Processes {
+	if !c.room.Take() {
 		return nil, sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "%d processes work on shares already.", c.cfg.Limits.Processes)
 	}
 	s := &mounted{client: c, key: key, version: m.Options.Version, ready: make(chan struct{}), waiting: map[uint64]chan child.Response{}}
@@ -126,26 +127,11 @@ func (s *mounted) start(m child.Mount) error {
 		return h.Failure.Err()
 	case err := <-failed:
 		s.process.Kill()
-		return fmt.Errorf("mount: %w%s", err, lastWords(s.process))
+		return fmt.Errorf("mount: %w%s", err, task.LastWords(s.process))
 	case <-timer.C:
 		return sharedvolume.NewProblem(sharedvolume.ReasonUnreachable,
 			"The server of %s answers, and yet the share was not mounted within %s.", sharedvolume.Source(m.Host, m.Path), limits.Mount)
 	}
-}
-
-// patience is how long is waited for a process that is about to be gone.
-const patience = 100 * time.Millisecond
-
-// lastWords are what a process said that is gone, or goes at this moment.
-func lastWords(p Process) string {
-	select {
-	case <-p.Done():
-	case <-time.After(patience):
-	}
-	if words := p.LastWords(); words != "" {
-		return ": " + words
-	}
-	return ""
 }
 
 // retire lets the share be mounted anew by the next call, as soon as the process is gone.
@@ -169,7 +155,7 @@ func (s *mounted) retire(why error) {
 	case <-s.process.Done():
 		s.forget()
 		return
-	case <-time.After(patience):
+	case <-time.After(task.Patience):
 	}
 	s.mu.Lock()
 	s.killed = time.Now()
@@ -187,6 +173,7 @@ func (s *mounted) forget() {
 	defer s.client.mu.Unlock()
 	if s.client.shares[s.key] == s {
 		delete(s.client.shares, s.key)
+		s.client.room.Give()
 	}
 }
 

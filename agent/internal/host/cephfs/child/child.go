@@ -3,17 +3,16 @@
 package child
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"quarry.storage/quarry/agent/internal/host/run/netns"
+	"quarry.storage/quarry/agent/internal/host/run/task"
 )
 
 // Command is the first argument of the agent's program that makes it one of these processes. The second is one of the tasks, the third the network namespace to
@@ -33,16 +32,9 @@ const (
 // place is the number of the file that a task is handed.
 const place = 3
 
-const gcPercent = 50
-
 // Main is the whole process. It talks over standard input and output.
 func Main(argv []string, in io.Reader, out io.Writer) int {
-	debug.SetGCPercent(gcPercent)
-	if err := run(argv, in, out); err != nil {
-		fmt.Fprintln(os.Stderr, "agent:", err)
-		return 1
-	}
-	return 0
+	return task.Main(func() error { return run(argv, in, out) })
 }
 
 func run(argv []string, in io.Reader, out io.Writer) error {
@@ -65,13 +57,11 @@ func run(argv []string, in io.Reader, out io.Writer) error {
 
 // once reads one message, does what it asks for, and says how that went.
 func once[T any](in io.Reader, out io.Writer, do func(T) (Response, error)) error {
-	var message T
-	if err := json.NewDecoder(in).Decode(&message); err != nil {
-		return errors.New("the message cannot be read")
-	}
-	r, err := do(message)
-	r.Failure = failure(err)
-	return json.NewEncoder(out).Encode(r)
+	return task.Once(in, out, func(message T) Response {
+		r, err := do(message)
+		r.Failure = kinds.Failure(err)
+		return r
+	})
 }
 
 func attach(a Attachment) (Response, error) {
@@ -91,7 +81,9 @@ func hide(err error, secret string) error {
 	if secret == "" || !strings.Contains(err.Error(), secret) {
 		return err
 	}
-	return &carried{message: strings.ReplaceAll(err.Error(), secret, "(a secret key)"), kind: kindOf(err)}
+	f := kinds.Failure(err)
+	f.Message = strings.ReplaceAll(f.Message, secret, "(a secret key)")
+	return kinds.Err(f)
 }
 
 func unmount(u Unmounting) (Response, error) {

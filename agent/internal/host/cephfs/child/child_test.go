@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/agent/internal/host/run/task"
 )
 
 const key = "AQBDzQVrmkueLhAAX1mFwjHJGUCpFWeoSk/A1w=="
@@ -46,16 +48,16 @@ func TestAttributes(t *testing.T) {
 // TestFailure carries every kind of error to the other side, without the key.
 func TestFailure(t *testing.T) {
 	for _, k := range kinds {
-		var f Failure
-		text, err := json.Marshal(failure(hide(fmt.Errorf("option secret=%s: %w", key, k.err), key)))
+		var f task.Failure
+		text, err := json.Marshal(kinds.Failure(hide(fmt.Errorf("option secret=%s: %w", key, k.Err), key)))
 		if err := errors.Join(err, json.Unmarshal(text, &f)); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.Err(); !errors.Is(err, k.err) || strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "(a secret key)") {
-			t.Errorf("%s: %v", k.name, err)
+		if err := (Response{Failure: &f}).Err(); !errors.Is(err, k.Err) || strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "(a secret key)") {
+			t.Errorf("%s: %v", k.Name, err)
 		}
 	}
-	if (*Failure)(nil).Err() != nil || failure(nil) != nil {
+	if (Response{}).Err() != nil {
 		t.Error("no error is one")
 	}
 }
@@ -68,7 +70,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%v: %v", errno, err)
 		}
 	}
-	if err := refused(attachment, unix.ENOMEM, ""); kindOf(err) != nil {
+	if err := refused(attachment, unix.ENOMEM, ""); kinds.Failure(err).Kind != "" {
 		t.Errorf("%v", err)
 	}
 }

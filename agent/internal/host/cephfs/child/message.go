@@ -3,6 +3,8 @@ package child
 import (
 	"errors"
 	"os"
+
+	"quarry.storage/quarry/agent/internal/host/run/task"
 )
 
 // Attachment asks for a volume to be mounted on the place that is open as file 3.
@@ -31,8 +33,8 @@ type Usage struct {
 
 // Response says how a task went.
 type Response struct {
-	Failure  *Failure `json:",omitempty"`
-	Measured Usage    `json:",omitzero"`
+	Failure  *task.Failure `json:",omitempty"`
+	Measured Usage         `json:",omitzero"`
 }
 
 // Kinds of failures, for errors.Is.
@@ -47,65 +49,13 @@ var (
 	ErrUnreachable = errors.New("no answer from Ceph")
 )
 
-// Failure is an error on its way between two processes.
-type Failure struct {
-	// Kind is the kind of the error, if it has one.
-	Kind    string `json:",omitempty"`
-	Message string
+var kinds = task.Kinds{
+	{Name: "inUse", Err: ErrInUse},
+	{Name: "refused", Err: ErrRefused},
+	{Name: "kernel", Err: ErrKernel},
+	{Name: "unreachable", Err: ErrUnreachable},
+	{Name: "notExist", Err: os.ErrNotExist},
 }
 
-// kinds are the errors that are told apart on the other side. The first that fits wins.
-var kinds = []struct {
-	name string
-	err  error
-}{
-	{"inUse", ErrInUse}, {"refused", ErrRefused}, {"kernel", ErrKernel}, {"unreachable", ErrUnreachable}, {"notExist", os.ErrNotExist},
-}
-
-func kindOf(err error) error {
-	for _, k := range kinds {
-		if errors.Is(err, k.err) {
-			return k.err
-		}
-	}
-	return nil
-}
-
-func failure(err error) *Failure {
-	if err == nil {
-		return nil
-	}
-	f := &Failure{Message: err.Error()}
-	for _, k := range kinds {
-		if errors.Is(err, k.err) {
-			f.Kind = k.name
-			break
-		}
-	}
-	return f
-}
-
-// Err is the error again.
-func (f *Failure) Err() error {
-	if f == nil {
-		return nil
-	}
-	for _, k := range kinds {
-		if k.name == f.Kind {
-			return &carried{message: f.Message, kind: k.err}
-		}
-	}
-	return errors.New(f.Message)
-}
-
-// carried is an error of another process.
-type carried struct {
-	message string
-	kind    error
-}
-
-// Error is the message as it was there.
-func (c *carried) Error() string { return c.message }
-
-// Unwrap is the kind.
-func (c *carried) Unwrap() error { return c.kind }
+// Err is the error of the task, for errors.Is.
+func (r Response) Err() error { return kinds.Err(r.Failure) }

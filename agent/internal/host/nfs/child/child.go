@@ -4,13 +4,11 @@ package child
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/netip"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"sync"
 	"time"
@@ -20,6 +18,7 @@ import (
 	"quarry.storage/quarry/agent/internal/host/nfs/kernel"
 	"quarry.storage/quarry/agent/internal/host/nfs/share"
 	"quarry.storage/quarry/agent/internal/host/run/netns"
+	"quarry.storage/quarry/agent/internal/host/run/task"
 )
 
 // Command is the first argument of the agent's program that makes it one of these processes. The second is one of the tasks, the third
@@ -43,32 +42,25 @@ const (
 // place is the number of the file that a task is handed.
 const place = 3
 
-const gcPercent = 50
-
 // Main is the whole process. It talks over standard input and output.
 func Main(argv []string, in io.Reader, out io.Writer) int {
-	debug.SetGCPercent(gcPercent)
-	if err := run(argv, in, out); err != nil {
-		fmt.Fprintln(os.Stderr, "agent:", err)
-		return 1
-	}
-	return 0
+	return task.Main(func() error { return run(argv, in, out) })
 }
 
 func run(argv []string, in io.Reader, out io.Writer) error {
 	if len(argv) != 4 || argv[1] != Command {
 		return errors.New("this is for the agent itself")
 	}
-	task, namespace := argv[2], argv[3]
+	kind, namespace := argv[2], argv[3]
 	// Mounts of pods are seen in the mount namespace of the agent.
-	if task != TaskUnmount && task != TaskMeasure {
+	if kind != TaskUnmount && kind != TaskMeasure {
 		if err := netns.Enter(namespace, argv); err != nil {
 			return err
 		}
 	}
 	// Modes are as they are given.
 	unix.Umask(0)
-	switch task {
+	switch kind {
 	case TaskServe:
 		return Serve(in, out, open)
 	case TaskAttach:
@@ -80,18 +72,16 @@ func run(argv []string, in io.Reader, out io.Writer) error {
 	case TaskProbe:
 		return Once(in, out, told(probe))
 	}
-	return fmt.Errorf("no task %q", task)
+	return fmt.Errorf("no task %q", kind)
 }
 
 // Once reads one message, does what it asks for, and says how that went.
 func Once[T any](in io.Reader, out io.Writer, do func(T) (Response, error)) error {
-	var message T
-	if err := json.NewDecoder(in).Decode(&message); err != nil {
-		return fmt.Errorf("read: %w", err)
-	}
-	r, err := do(message)
-	r.Failure = failure(err)
-	return json.NewEncoder(out).Encode(r)
+	return task.Once(in, out, func(message T) Response {
+		r, err := do(message)
+		r.Failure = failure(err)
+		return r
+	})
 }
 
 // told makes a task of one that says only how it went.

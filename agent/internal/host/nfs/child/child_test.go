@@ -25,13 +25,13 @@ func TestFailure(t *testing.T) {
 	}
 	over := func(err error) error { return carry(t, err) }
 	for _, k := range kinds {
-		err := over(fmt.Errorf("something: %w", k.err))
-		if !errors.Is(err, k.err) || err.Error() != "something: "+k.err.Error() {
-			t.Errorf("%s: %v", k.name, err)
+		err := over(fmt.Errorf("something: %w", k.Err))
+		if !errors.Is(err, k.Err) || err.Error() != "something: "+k.Err.Error() {
+			t.Errorf("%s: %v", k.Name, err)
 		}
 		for _, other := range kinds {
-			if other.name != k.name && errors.Is(err, other.err) {
-				t.Errorf("%s is %s too", k.name, other.name)
+			if other.Name != k.Name && errors.Is(err, other.Err) {
+				t.Errorf("%s is %s too", k.Name, other.Name)
 			}
 		}
 	}

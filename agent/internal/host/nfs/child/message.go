@@ -9,6 +9,7 @@ import (
 
 	"quarry.storage/quarry/agent/internal/host/nfs/kernel"
 	"quarry.storage/quarry/agent/internal/host/nfs/share"
+	"quarry.storage/quarry/agent/internal/host/run/task"
 	"quarry.storage/quarry/pkg/sharedvolume"
 )
 
@@ -100,26 +101,20 @@ type Usage struct {
 
 // Failure is an error on its way between two processes.
 type Failure struct {
-	// Kind is the kind of the error, if it has one.
-	Kind string `json:",omitempty"`
+	task.Failure
 	// Reason is that of a problem with the share.
-	Reason  string `json:",omitempty"`
-	Message string
+	Reason string `json:",omitempty"`
 }
 
-// kinds are the errors that are told apart on the other side. The first that fits wins.
-var kinds = []struct {
-	name string
-	err  error
-}{
-	{"invalid", sharedvolume.ErrInvalid},
-	{"taken", sharedvolume.ErrTaken},
-	{"busy", sharedvolume.ErrBusy},
-	{"state", sharedvolume.ErrState},
-	{"notOurs", sharedvolume.ErrNotOurs},
-	{"notExist", os.ErrNotExist},
-	{"inUse", ErrInUse},
-	{"deadline", context.DeadlineExceeded},
+var kinds = task.Kinds{
+	{Name: "invalid", Err: sharedvolume.ErrInvalid},
+	{Name: "taken", Err: sharedvolume.ErrTaken},
+	{Name: "busy", Err: sharedvolume.ErrBusy},
+	{Name: "state", Err: sharedvolume.ErrState},
+	{Name: "notOurs", Err: sharedvolume.ErrNotOurs},
+	{Name: "notExist", Err: os.ErrNotExist},
+	{Name: "inUse", Err: ErrInUse},
+	{Name: "deadline", Err: context.DeadlineExceeded},
 }
 
 // ErrInUse means that a mount is in use.
@@ -129,19 +124,11 @@ func failure(err error) *Failure {
 	if err == nil {
 		return nil
 	}
-	f := &Failure{Message: err.Error()}
 	var problem *sharedvolume.Problem
 	if errors.As(err, &problem) {
-		f.Reason, f.Message = problem.Reason, problem.Message
-		return f
+		return &Failure{Failure: task.Failure{Message: problem.Message}, Reason: problem.Reason}
 	}
-	for _, k := range kinds {
-		if errors.Is(err, k.err) {
-			f.Kind = k.name
-			break
-		}
-	}
-	return f
+	return &Failure{Failure: *kinds.Failure(err)}
 }
 
 // Err is the error again.
@@ -152,22 +139,5 @@ func (f *Failure) Err() error {
 	case f.Reason != "":
 		return &sharedvolume.Problem{Reason: f.Reason, Message: f.Message}
 	}
-	for _, k := range kinds {
-		if k.name == f.Kind {
-			return &carried{message: f.Message, kind: k.err}
-		}
-	}
-	return errors.New(f.Message)
+	return kinds.Err(&f.Failure)
 }
-
-// carried is an error of another process.
-type carried struct {
-	message string
-	kind    error
-}
-
-// Error is the message as it was there.
-func (c *carried) Error() string { return c.message }
-
-// Unwrap is the kind.
-func (c *carried) Unwrap() error { return c.kind }
