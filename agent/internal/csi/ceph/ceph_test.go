@@ -7,6 +7,7 @@ import (
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
+	"quarry.storage/quarry/agent/internal/csi/csitest"
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/pkg/cephname"
 	"quarry.storage/quarry/pkg/cephvolume"
@@ -18,7 +19,7 @@ func TestLife(t *testing.T) {
 		csipb.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER, csipb.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER,
 	} {
 		r := newRig(t)
-		want := capability(mode, "noatime")
+		want := csitest.Filesystem(mode, "noatime")
 		for range 2 {
 			must(t, r.Stage(t, r.handle, want))
 			must(t, r.Publish(t, r.handle, "pod/a", want, false))
@@ -39,7 +40,7 @@ func TestLife(t *testing.T) {
 		}
 	}
 	r := newRig(t)
-	readers := capability(csipb.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY)
+	readers := csitest.Filesystem(csipb.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY)
 	must(t, r.Stage(t, r.handle, readers))
 	must(t, r.Publish(t, r.handle, "pod/a", readers, false))
 	r.wantMounts(t, "staging/globalmount", "pod/a (ro)")
@@ -51,21 +52,21 @@ func TestStage_refuses(t *testing.T) {
 		want   *csipb.VolumeCapability
 		code   codes.Code
 	}{
-		"no secret":         {func(r *rig) { r.Secrets = nil }, shared(), codes.InvalidArgument},
-		"half a secret":     {func(r *rig) { delete(r.Secrets, cephname.KeySecret) }, shared(), codes.InvalidArgument},
-		"another user":      {func(r *rig) { r.Secrets[cephname.KeyUser] = "admin" }, shared(), codes.InvalidArgument},
-		"a wrong key":       {func(r *rig) { r.Secrets[cephname.KeySecret] = strings.Replace(key, "X1m", "X2m", 1) }, shared(), codes.FailedPrecondition},
-		"a path of another": {func(r *rig) { r.Context[r.handle][cephvolume.KeyPath] = cephname.GroupPath + "/pvc-b/" + fsid }, shared(), codes.InvalidArgument},
+		"no secret":         {func(r *rig) { r.Secrets = nil }, csitest.Shared(), codes.InvalidArgument},
+		"half a secret":     {func(r *rig) { delete(r.Secrets, cephname.KeySecret) }, csitest.Shared(), codes.InvalidArgument},
+		"another user":      {func(r *rig) { r.Secrets[cephname.KeyUser] = "admin" }, csitest.Shared(), codes.InvalidArgument},
+		"a wrong key":       {func(r *rig) { r.Secrets[cephname.KeySecret] = strings.Replace(key, "X1m", "X2m", 1) }, csitest.Shared(), codes.FailedPrecondition},
+		"a path of another": {func(r *rig) { r.Context[r.handle][cephvolume.KeyPath] = cephname.GroupPath + "/pvc-b/" + fsid }, csitest.Shared(), codes.InvalidArgument},
 		"no monitors": {func(r *rig) {
 			delete(r.Secrets, cephvolume.SecretMonitors)
 			delete(r.Context[r.handle], cephvolume.KeyMonitors)
-		}, shared(), codes.InvalidArgument},
-		"Ceph does not answer":  {func(r *rig) { r.down = true }, shared(), codes.Unavailable},
-		"the volume is gone":    {func(r *rig) { delete(r.paths, r.handle) }, shared(), codes.NotFound},
-		"another filesystem":    {nil, &csipb.VolumeCapability{AccessMode: shared().GetAccessMode(), AccessType: &csipb.VolumeCapability_Mount{Mount: &csipb.VolumeCapability_MountVolume{FsType: "ext4"}}}, codes.InvalidArgument},
-		"a raw device":          {nil, &csipb.VolumeCapability{AccessMode: shared().GetAccessMode(), AccessType: &csipb.VolumeCapability_Block{Block: &csipb.VolumeCapability_BlockVolume{}}}, codes.InvalidArgument},
-		"an option with a key":  {nil, shared("secret=x"), codes.InvalidArgument},
-		"an option of the node": {nil, shared("dev"), codes.InvalidArgument},
+		}, csitest.Shared(), codes.InvalidArgument},
+		"Ceph does not answer":  {func(r *rig) { r.down = true }, csitest.Shared(), codes.Unavailable},
+		"the volume is gone":    {func(r *rig) { delete(r.paths, r.handle) }, csitest.Shared(), codes.NotFound},
+		"another filesystem":    {nil, &csipb.VolumeCapability{AccessMode: csitest.Shared().GetAccessMode(), AccessType: &csipb.VolumeCapability_Mount{Mount: &csipb.VolumeCapability_MountVolume{FsType: "ext4"}}}, codes.InvalidArgument},
+		"a raw device":          {nil, &csipb.VolumeCapability{AccessMode: csitest.Shared().GetAccessMode(), AccessType: &csipb.VolumeCapability_Block{Block: &csipb.VolumeCapability_BlockVolume{}}}, codes.InvalidArgument},
+		"an option with a key":  {nil, csitest.Shared("secret=x"), codes.InvalidArgument},
+		"an option of the node": {nil, csitest.Shared("dev"), codes.InvalidArgument},
 	} {
 		r := newRig(t)
 		if c.before != nil {
@@ -83,12 +84,12 @@ func TestStage_refuses(t *testing.T) {
 // TestKeyIsNotLogged: whatever happens, at every level of the log.
 func TestKeyIsNotLogged(t *testing.T) {
 	r := newRig(t)
-	must(t, r.Stage(t, r.handle, shared()))
+	must(t, r.Stage(t, r.handle, csitest.Shared()))
 	r.set(func() { r.down = true })
 	other := r.add("pvc-11111111-2222-4333-8444-555555555556")
-	wantCode(t, "down", r.StageAt(t, other, "staging/other", shared()), codes.Unavailable)
+	wantCode(t, "down", r.StageAt(t, other, "staging/other", csitest.Shared()), codes.Unavailable)
 	r.Secrets[cephname.KeySecret] = key[:30]
-	wantCode(t, "half a key", r.StageAt(t, other, "staging/other", shared()), codes.InvalidArgument)
+	wantCode(t, "half a key", r.StageAt(t, other, "staging/other", csitest.Shared()), codes.InvalidArgument)
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
 	if all := strings.Join(r.log.lines, "\n"); strings.Contains(all, key[8:20]) || !strings.Contains(all, "Handling call") {
@@ -98,16 +99,16 @@ func TestKeyIsNotLogged(t *testing.T) {
 
 func TestUnmount_isNeverForced(t *testing.T) {
 	r := newRig(t)
-	must(t, r.Stage(t, r.handle, shared()))
+	must(t, r.Stage(t, r.handle, csitest.Shared()))
 	r.set(func() { r.down, r.dirty = true, true })
 	wantCode(t, "waits", r.Unstage(t, r.handle), codes.Unavailable)
 	r.wantMounts(t, "staging/globalmount")
 	r.set(func() { r.detaches = true })
 	must(t, r.Unstage(t, r.handle))
 	r.wantMounts(t)
-	wantCode(t, "mounted while the last writes wait", r.Stage(t, r.handle, shared()), codes.Aborted)
+	wantCode(t, "mounted while the last writes wait", r.Stage(t, r.handle, csitest.Shared()), codes.Aborted)
 	r.set(func() { r.down, r.dirty, r.waiting = false, false, map[string]bool{} })
-	must(t, r.Stage(t, r.handle, shared()))
+	must(t, r.Stage(t, r.handle, csitest.Shared()))
 	points, err := r.Points()
 	must(t, err)
 	r.set(func() { r.used[points[1].Path] = true })
@@ -119,7 +120,7 @@ func TestForeignMountStays(t *testing.T) {
 	path := r.Path(t, "staging/globalmount")
 	must(t, r.MakeDir(path))
 	must(t, r.MountTree(mount.Point{Path: path, FSType: "ceph", Source: "quarry-csi@" + fsid + ".quarry=/volumes/quarry/other"}))
-	wantCode(t, "another volume of Ceph", r.Stage(t, r.handle, shared()), codes.AlreadyExists)
+	wantCode(t, "another volume of Ceph", r.Stage(t, r.handle, csitest.Shared()), codes.AlreadyExists)
 	must(t, r.Fake.Unmount(path))
 	must(t, r.MountTree(mount.Point{Path: path, FSType: "nfs4", Source: "nas:/a"}))
 	wantCode(t, "a share", r.Unstage(t, r.handle), codes.FailedPrecondition)
@@ -128,8 +129,8 @@ func TestForeignMountStays(t *testing.T) {
 
 func TestStats(t *testing.T) {
 	r := newRig(t)
-	must(t, r.Stage(t, r.handle, shared()))
-	must(t, r.Publish(t, r.handle, "pod/a", shared(), false))
+	must(t, r.Stage(t, r.handle, csitest.Shared()))
+	must(t, r.Publish(t, r.handle, "pod/a", csitest.Shared(), false))
 	ask := func() *csipb.NodeGetVolumeStatsResponse {
 		s, err := r.NodeGetVolumeStats(t.Context(), &csipb.NodeGetVolumeStatsRequest{VolumeId: r.handle, VolumePath: r.Path(t, "pod/a")})
 		must(t, err)

@@ -14,22 +14,7 @@ import (
 // Controller is as much of a controller service as tests of the node service need.
 type Controller struct {
 	*Host
-	csi.UnimplementedControllerServer
-}
-
-// ControllerGetCapabilities tells that volumes are made and expanded.
-func (c *Controller) ControllerGetCapabilities(
-	context.Context, *csi.ControllerGetCapabilitiesRequest,
-) (*csi.ControllerGetCapabilitiesResponse, error) {
-	answer := &csi.ControllerGetCapabilitiesResponse{}
-	for _, t := range []csi.ControllerServiceCapability_RPC_Type{
-		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME, csi.ControllerServiceCapability_RPC_EXPAND_VOLUME,
-	} {
-		answer.Capabilities = append(answer.Capabilities, &csi.ControllerServiceCapability{
-			Type: &csi.ControllerServiceCapability_Rpc{Rpc: &csi.ControllerServiceCapability_RPC{Type: t}},
-		})
-	}
-	return answer, nil
+	Offers
 }
 
 // CreateVolume makes a volume.
@@ -60,27 +45,4 @@ func (c *Controller) ControllerExpandVolume(
 	size := req.GetCapacityRange().GetRequiredBytes()
 	_, err = c.change("expand", volume.Spec{Group: id.Group, Name: id.Name}, func(v *Volume) { v.Size = size })
 	return &csi.ControllerExpandVolumeResponse{CapacityBytes: size, NodeExpansionRequired: true}, err
-}
-
-// Identity is the identity service of the controller's process, which describes the driver as the node's does.
-type Identity struct {
-	csi.UnimplementedIdentityServer
-	Client csi.IdentityClient
-}
-
-// GetPluginInfo asks the node's.
-func (i *Identity) GetPluginInfo(ctx context.Context, req *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	return i.Client.GetPluginInfo(ctx, req)
-}
-
-// GetPluginCapabilities asks the node's.
-func (i *Identity) GetPluginCapabilities(
-	ctx context.Context, req *csi.GetPluginCapabilitiesRequest,
-) (*csi.GetPluginCapabilitiesResponse, error) {
-	return i.Client.GetPluginCapabilities(ctx, req)
-}
-
-// Probe asks the node's.
-func (i *Identity) Probe(ctx context.Context, req *csi.ProbeRequest) (*csi.ProbeResponse, error) {
-	return i.Client.Probe(ctx, req)
 }

@@ -228,18 +228,7 @@ func (r *rig) volume(name string) *csitest.Volume {
 
 func (r *rig) wantMounts(t *testing.T, want ...string) {
 	t.Helper()
-	points, err := r.host.Mounter.Points()
-	must(t, err)
-	var got []string
-	for _, p := range points {
-		if rest, ok := strings.CutPrefix(p.Path, r.Dir+"/"); ok {
-			if p.ReadOnly {
-				rest += " (ro)"
-			}
-			got = append(got, rest)
-		}
-	}
-	if strings.Join(got, ", ") != strings.Join(want, ", ") {
+	if got := csitest.MountedBelow(t, r.Dir, r.host.Mounter); strings.Join(got, ", ") != strings.Join(want, ", ") {
 		t.Errorf("mounts are %q, want %q", got, want)
 	}
 }

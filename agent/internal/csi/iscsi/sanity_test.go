@@ -2,12 +2,9 @@ package iscsi_test
 
 import (
 	"context"
-	"net"
-	"path/filepath"
 	"testing"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc"
 
 	"quarry.storage/quarry/agent/internal/csi/csitest"
 	"quarry.storage/quarry/agent/internal/csi/sanitytest"
@@ -17,18 +14,9 @@ import (
 // TestSanity runs what the suite has on identity and node, over the model. Volumes are attached.
 func TestSanity(t *testing.T) {
 	r := newRig(t)
-	controller := filepath.Join(filepath.Dir(r.Endpoint), "controller.sock")
-	listener, err := net.Listen("unix", controller)
-	must(t, err)
-	g := grpc.NewServer()
-	csipb.RegisterIdentityServer(g, &csitest.Identity{Client: r.IdentityClient})
-	csipb.RegisterControllerServer(g, &controllerService{rig: r, t: t})
-	go func() {
-		if err := g.Serve(listener); err != nil {
-			t.Error(err)
-		}
-	}()
-	t.Cleanup(g.Stop)
+	controller := csitest.ServeController(t, r.Endpoint, r.IdentityClient, &controllerService{rig: r, t: t, Offers: csitest.Offers{
+		Also: []csipb.ControllerServiceCapability_RPC_Type{csipb.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME},
+	}})
 	sanitytest.Run(t, sanitytest.Config{
 		Endpoint: r.Endpoint, ControllerEndpoint: controller, KubeletDir: r.Dir, VolumeBytes: 8 * mib, ExpandBytes: 16 * mib,
 		Handle: func(name string) string { return r.handle(sharedlun.Name(name)) },
@@ -38,25 +26,9 @@ func TestSanity(t *testing.T) {
 
 // controllerService is as much of a controller service as tests of the node service need.
 type controllerService struct {
-	csipb.UnimplementedControllerServer
+	csitest.Offers
 	*rig
 	t *testing.T
-}
-
-// ControllerGetCapabilities offers making, attaching and expanding.
-func (c *controllerService) ControllerGetCapabilities(
-	context.Context, *csipb.ControllerGetCapabilitiesRequest,
-) (*csipb.ControllerGetCapabilitiesResponse, error) {
-	resp := &csipb.ControllerGetCapabilitiesResponse{}
-	for _, t := range []csipb.ControllerServiceCapability_RPC_Type{
-		csipb.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME, csipb.ControllerServiceCapability_RPC_EXPAND_VOLUME,
-		csipb.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
-	} {
-		resp.Capabilities = append(resp.Capabilities, &csipb.ControllerServiceCapability{
-			Type: &csipb.ControllerServiceCapability_Rpc{Rpc: &csipb.ControllerServiceCapability_RPC{Type: t}},
-		})
-	}
-	return resp, nil
 }
 
 // CreateVolume makes a volume.

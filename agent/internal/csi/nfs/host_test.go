@@ -142,9 +142,9 @@ func realLife(t *testing.T, s *nfsd.Server) {
 		r := newReal(t, s, fmt.Sprint("life", len(strings.Join(options, ""))))
 		handle := r.make(t, "pvc-1", "team/data", options...)
 		for range 2 {
-			must(t, r.Stage(t, handle, shared("noatime")))
-			must(t, r.Publish(t, handle, "pod/a", shared(), false))
-			must(t, r.Publish(t, handle, "pod/b", shared(), true))
+			must(t, r.Stage(t, handle, csitest.Shared("noatime")))
+			must(t, r.Publish(t, handle, "pod/a", csitest.Shared(), false))
+			must(t, r.Publish(t, handle, "pod/b", csitest.Shared(), true))
 		}
 		r.want(t, csitest.StagingPath, "pod/a", "pod/b")
 		must(t, os.WriteFile(r.Path(t, "pod/a/file"), []byte("hello"), 0o644))
@@ -171,7 +171,7 @@ func realLife(t *testing.T, s *nfsd.Server) {
 		r.want(t)
 		other := r.make(t, "pvc-2", "team/other")
 		r.Context[other][sharedvolume.KeyDirectory] = "team/data"
-		wantCode(t, r.Stage(t, other, shared()), codes.FailedPrecondition)
+		wantCode(t, r.Stage(t, other, csitest.Shared()), codes.FailedPrecondition)
 		r.want(t)
 	}
 }
@@ -180,14 +180,14 @@ func realLife(t *testing.T, s *nfsd.Server) {
 func realRestart(t *testing.T, s *nfsd.Server) {
 	r := newReal(t, s, "restart")
 	handle := r.make(t, "pvc-1", "data")
-	must(t, r.Stage(t, handle, shared()))
-	must(t, r.Publish(t, handle, "pod/a", shared(), false))
+	must(t, r.Stage(t, handle, csitest.Shared()))
+	must(t, r.Publish(t, handle, "pod/a", csitest.Shared(), false))
 	must(t, os.WriteFile(r.Path(t, "pod/a/file"), []byte("kept"), 0o644))
 	for _, p := range []string{"pod/a", csitest.StagingPath} {
 		must(t, unix.Unmount(r.Path(t, p), 0))
 	}
-	must(t, r.Stage(t, handle, shared()))
-	must(t, r.Publish(t, handle, "pod/a", shared(), false))
+	must(t, r.Stage(t, handle, csitest.Shared()))
+	must(t, r.Publish(t, handle, "pod/a", csitest.Shared(), false))
 	content, err := os.ReadFile(r.Path(t, "pod/a/file"))
 	if err != nil || string(content) != "kept" {
 		t.Errorf("%q, %v", content, err)
@@ -201,8 +201,8 @@ func realRestart(t *testing.T, s *nfsd.Server) {
 func realDeadServer(t *testing.T, s *nfsd.Server) {
 	r := newReal(t, s, "dead")
 	handle, second := r.make(t, "pvc-1", "data"), r.make(t, "pvc-2", "second")
-	must(t, r.Stage(t, handle, shared()))
-	must(t, r.Publish(t, handle, "pod/a", shared(), false))
+	must(t, r.Stage(t, handle, csitest.Shared()))
+	must(t, r.Publish(t, handle, "pod/a", csitest.Shared(), false))
 	s.Cut()
 	healed := false
 	defer func() {
@@ -216,10 +216,10 @@ func realDeadServer(t *testing.T, s *nfsd.Server) {
 	written := make(chan error, 1)
 	go func() { written <- pod.Wait() }()
 	time.Sleep(100 * time.Millisecond)
-	takes(t, 2*time.Second, func() { must(t, r.Stage(t, handle, shared())) })
-	takes(t, 2*time.Second, func() { must(t, r.Publish(t, handle, "pod/b", shared(), true)) })
+	takes(t, 2*time.Second, func() { must(t, r.Stage(t, handle, csitest.Shared())) })
+	takes(t, 2*time.Second, func() { must(t, r.Publish(t, handle, "pod/b", csitest.Shared(), true)) })
 	takes(t, 8*time.Second, func() { must(t, r.Unpublish(t, handle, "pod/b")) })
-	takes(t, 40*time.Second, func() { wantCode(t, r.StageAt(t, second, "second/stage", shared()), codes.Unavailable) })
+	takes(t, 40*time.Second, func() { wantCode(t, r.StageAt(t, second, "second/stage", csitest.Shared()), codes.Unavailable) })
 	for range 3 {
 		takes(t, 4*time.Second, func() {
 			stats, err := r.NodeGetVolumeStats(t.Context(), &csipb.NodeGetVolumeStatsRequest{VolumeId: handle, VolumePath: r.Path(t, "pod/a")})
@@ -242,7 +242,7 @@ func realDeadServer(t *testing.T, s *nfsd.Server) {
 		t.Errorf("%q, %v", content, err)
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
-		if err := r.StageAt(t, second, "second/stage", shared()); err == nil {
+		if err := r.StageAt(t, second, "second/stage", csitest.Shared()); err == nil {
 			break
 		} else if time.Now().After(deadline) {
 			t.Fatal(err)
@@ -264,12 +264,12 @@ func realDeadServer(t *testing.T, s *nfsd.Server) {
 func realLeave(t *testing.T, s *nfsd.Server) {
 	r := newReal(t, s, "leave")
 	quiet, busy := r.make(t, "pvc-1", "quiet"), r.make(t, "pvc-2", "busy")
-	must(t, r.Stage(t, quiet, shared()))
-	must(t, r.Publish(t, quiet, "pod/a", shared(), false))
+	must(t, r.Stage(t, quiet, csitest.Shared()))
+	must(t, r.Publish(t, quiet, "pod/a", csitest.Shared(), false))
 	must(t, os.WriteFile(r.Path(t, "pod/a/file"), []byte("x"), 0o644))
-	must(t, r.StageAt(t, busy, "busy/stage", shared()))
+	must(t, r.StageAt(t, busy, "busy/stage", csitest.Shared()))
 	_, err := r.NodePublishVolume(t.Context(), &csipb.NodePublishVolumeRequest{
-		VolumeId: busy, StagingTargetPath: r.Path(t, "busy/stage"), TargetPath: r.Path(t, "pod/b"), VolumeCapability: shared(), VolumeContext: r.Context[busy],
+		VolumeId: busy, StagingTargetPath: r.Path(t, "busy/stage"), TargetPath: r.Path(t, "pod/b"), VolumeCapability: csitest.Shared(), VolumeContext: r.Context[busy],
 	})
 	must(t, err)
 	pod := exec.Command("dd", "if=/dev/zero", "of="+r.Path(t, "pod/b/file"), "bs=64k")

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/go-logr/logr/testr"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
@@ -213,17 +212,6 @@ func attributes(directory string) sharedvolume.Attributes {
 	return sharedvolume.Attributes{Server: "nas", Path: "/export", Directory: directory, OnDelete: sharedvolume.Delete, ShareID: uid}
 }
 
-func capability(mode csipb.VolumeCapability_AccessMode_Mode, flags ...string) *csipb.VolumeCapability {
-	return &csipb.VolumeCapability{
-		AccessMode: &csipb.VolumeCapability_AccessMode{Mode: mode},
-		AccessType: &csipb.VolumeCapability_Mount{Mount: &csipb.VolumeCapability_MountVolume{MountFlags: flags}},
-	}
-}
-
-func shared(flags ...string) *csipb.VolumeCapability {
-	return capability(csipb.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER, flags...)
-}
-
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -241,18 +229,7 @@ func wantCode(t *testing.T, err error, want codes.Code) {
 // wantMounts are the mounts below the kubelet's directory, in the order of mounting.
 func (r *rig) wantMounts(t *testing.T, want ...string) {
 	t.Helper()
-	points, err := r.Points()
-	must(t, err)
-	var got []string
-	for _, p := range points[1:] {
-		rel, err := filepath.Rel(r.Dir, p.Path)
-		must(t, err)
-		if p.ReadOnly {
-			rel += " (ro)"
-		}
-		got = append(got, rel)
-	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := csitest.MountedBelow(t, r.Dir, r); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("mounts %q, want %q", got, want)
 	}
 }

@@ -25,7 +25,7 @@ func TestLife(t *testing.T) {
 	} {
 		t.Run(mode.String(), func(t *testing.T) {
 			r := newRig(t)
-			want := capability(mode, "noatime")
+			want := csitest.Filesystem(mode, "noatime")
 			for range 2 {
 				must(t, r.Stage(t, r.handle, want))
 				must(t, r.Publish(t, r.handle, "pod/a", want, false))
@@ -49,21 +49,21 @@ func TestLife(t *testing.T) {
 
 func TestReadOnly(t *testing.T) {
 	r := newRig(t)
-	readers := capability(csipb.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY)
+	readers := csitest.Filesystem(csipb.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY)
 	must(t, r.Stage(t, r.handle, readers))
 	must(t, r.Publish(t, r.handle, "pod/a", readers, false))
 	r.wantMounts(t, "staging/globalmount", "pod/a (ro)")
 	must(t, r.Unpublish(t, r.handle, "pod/a"))
 	must(t, r.Unstage(t, r.handle))
-	must(t, r.Stage(t, r.handle, shared("ro")))
-	must(t, r.Publish(t, r.handle, "pod/a", shared("ro"), false))
+	must(t, r.Stage(t, r.handle, csitest.Shared("ro")))
+	must(t, r.Publish(t, r.handle, "pod/a", csitest.Shared("ro"), false))
 	r.wantMounts(t, "staging/globalmount (ro)", "pod/a (ro)")
-	wantCode(t, r.Stage(t, r.handle, shared()), codes.AlreadyExists)
+	wantCode(t, r.Stage(t, r.handle, csitest.Shared()), codes.AlreadyExists)
 }
 
 func TestAlone(t *testing.T) {
 	r := newRig(t)
-	alone := capability(csipb.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER)
+	alone := csitest.Filesystem(csipb.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER)
 	must(t, r.Stage(t, r.handle, alone))
 	for range 2 {
 		must(t, r.Publish(t, r.handle, "pod/a", alone, false))
@@ -80,11 +80,11 @@ func TestRefuses(t *testing.T) {
 		AccessMode: &csipb.VolumeCapability_AccessMode{Mode: csipb.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER},
 		AccessType: &csipb.VolumeCapability_Block{Block: &csipb.VolumeCapability_BlockVolume{}},
 	}
-	ext4 := shared()
+	ext4 := csitest.Shared()
 	ext4.GetMount().FsType = "ext4"
 	for name, want := range map[string]*csipb.VolumeCapability{
-		"none": nil, "a raw device": block, "another filesystem": ext4, "suid": shared("suid"), "dev": shared("ro", "dev"),
-		"an address": shared("addr=10.0.0.9"), "a second option behind a comma": shared("ro,suid"), "a bind mount": shared("bind"),
+		"none": nil, "a raw device": block, "another filesystem": ext4, "suid": csitest.Shared("suid"), "dev": csitest.Shared("ro", "dev"),
+		"an address": csitest.Shared("addr=10.0.0.9"), "a second option behind a comma": csitest.Shared("ro,suid"), "a bind mount": csitest.Shared("bind"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantCode(t, r.Stage(t, r.handle, want), codes.InvalidArgument)
@@ -96,8 +96,8 @@ func TestRefuses(t *testing.T) {
 		"{" + uid + "}/a",
 	} {
 		r.Context[handle] = attributes("team/data").Map()
-		wantCode(t, r.Stage(t, handle, shared()), codes.NotFound)
-		wantCode(t, r.Publish(t, handle, "pod/x", shared(), false), codes.NotFound)
+		wantCode(t, r.Stage(t, handle, csitest.Shared()), codes.NotFound)
+		wantCode(t, r.Publish(t, handle, "pod/x", csitest.Shared(), false), codes.NotFound)
 		wantCode(t, r.Unpublish(t, handle, "pod/x"), codes.NotFound)
 		wantCode(t, r.Unstage(t, handle), codes.NotFound)
 	}
@@ -113,11 +113,11 @@ func TestRefuses(t *testing.T) {
 			}
 			bad[key] = value
 			r.Context[r.handle] = bad
-			wantCode(t, r.Stage(t, r.handle, shared()), codes.InvalidArgument)
+			wantCode(t, r.Stage(t, r.handle, csitest.Shared()), codes.InvalidArgument)
 		}
 	}
 	r.Context[r.handle] = nil
-	wantCode(t, r.Stage(t, r.handle, shared()), codes.InvalidArgument)
+	wantCode(t, r.Stage(t, r.handle, csitest.Shared()), codes.InvalidArgument)
 	r.wantMounts(t)
 }
 
@@ -125,11 +125,11 @@ func TestNotThere(t *testing.T) {
 	r := newRig(t)
 	absent := r.add("pvc-2", "gone")
 	r.set(func() { delete(r.volumes, absent) })
-	wantCode(t, r.Stage(t, absent, shared()), codes.NotFound)
+	wantCode(t, r.Stage(t, absent, csitest.Shared()), codes.NotFound)
 	moved := r.add("pvc-3", "here")
 	r.Context[moved] = attributes("elsewhere").Map()
-	wantCode(t, r.Stage(t, moved, shared()), codes.FailedPrecondition)
-	wantCode(t, r.Publish(t, r.handle, "pod/a", shared(), false), codes.FailedPrecondition)
+	wantCode(t, r.Stage(t, moved, csitest.Shared()), codes.FailedPrecondition)
+	wantCode(t, r.Publish(t, r.handle, "pod/a", csitest.Shared(), false), codes.FailedPrecondition)
 	r.wantMounts(t)
 	must(t, r.Unpublish(t, r.handle, "pod/a"))
 	must(t, r.Unstage(t, r.handle))
@@ -150,14 +150,14 @@ func TestAnotherMount(t *testing.T) {
 			must(t, os.MkdirAll(staging, 0o755))
 			p.Path = staging
 			must(t, r.MountTree(p))
-			wantCode(t, r.Stage(t, r.handle, shared()), codes.AlreadyExists)
-			wantCode(t, r.Publish(t, r.handle, "pod/a", shared(), false), codes.FailedPrecondition)
+			wantCode(t, r.Stage(t, r.handle, csitest.Shared()), codes.AlreadyExists)
+			wantCode(t, r.Publish(t, r.handle, "pod/a", csitest.Shared(), false), codes.FailedPrecondition)
 			if !strings.HasPrefix(p.FSType, "nfs") {
 				wantCode(t, r.Unstage(t, r.handle), codes.FailedPrecondition)
 				r.wantMounts(t, csitest.StagingPath)
 			}
 			must(t, os.MkdirAll(r.Path(t, "other/stage"), 0o755))
-			must(t, r.StageAt(t, r.handle, "other/stage", shared()))
+			must(t, r.StageAt(t, r.handle, "other/stage", csitest.Shared()))
 		})
 	}
 }
@@ -183,8 +183,8 @@ func TestDiesBeforeEveryEffect(t *testing.T) {
 				must(t, call())
 			}
 		}
-		again(func() error { return r.Stage(t, r.handle, shared()) })
-		again(func() error { return r.Publish(t, r.handle, "pod/a", shared(), true) })
+		again(func() error { return r.Stage(t, r.handle, csitest.Shared()) })
+		again(func() error { return r.Publish(t, r.handle, "pod/a", csitest.Shared(), true) })
 		r.wantMounts(t, csitest.StagingPath, "pod/a (ro)")
 		again(func() error { return r.Unpublish(t, r.handle, "pod/a") })
 		again(func() error { return r.Unstage(t, r.handle) })
@@ -200,8 +200,8 @@ func TestDiesBeforeEveryEffect(t *testing.T) {
 
 func TestStats(t *testing.T) {
 	r := newRig(t)
-	must(t, r.Stage(t, r.handle, shared()))
-	must(t, r.Publish(t, r.handle, "pod/a", shared(), false))
+	must(t, r.Stage(t, r.handle, csitest.Shared()))
+	must(t, r.Publish(t, r.handle, "pod/a", csitest.Shared(), false))
 	stats := func() (*csipb.NodeGetVolumeStatsResponse, error) {
 		return r.NodeGetVolumeStats(t.Context(), &csipb.NodeGetVolumeStatsRequest{VolumeId: r.handle, VolumePath: r.Path(t, "pod/a")})
 	}
@@ -227,12 +227,12 @@ func TestStats(t *testing.T) {
 
 func TestDeadServer(t *testing.T) {
 	r := newRig(t)
-	must(t, r.Stage(t, r.handle, shared()))
-	must(t, r.Publish(t, r.handle, "pod/a", shared(), false))
+	must(t, r.Stage(t, r.handle, csitest.Shared()))
+	must(t, r.Publish(t, r.handle, "pod/a", csitest.Shared(), false))
 	r.set(func() { r.down = true })
 	second := r.add("pvc-2", "two")
-	wantCode(t, r.StageAt(t, second, "second/stage", shared()), codes.Unavailable)
-	must(t, r.Publish(t, r.handle, "pod/b", shared(), false))
+	wantCode(t, r.StageAt(t, second, "second/stage", csitest.Shared()), codes.Unavailable)
+	must(t, r.Publish(t, r.handle, "pod/b", csitest.Shared(), false))
 	must(t, r.Unpublish(t, r.handle, "pod/a"))
 	must(t, r.Unpublish(t, r.handle, "pod/b"))
 	must(t, r.Unstage(t, r.handle))
@@ -241,15 +241,15 @@ func TestDeadServer(t *testing.T) {
 		t.Errorf("forced %v", r.forced)
 	}
 	r.set(func() { r.down = false })
-	must(t, r.StageAt(t, second, "second/stage", shared()))
+	must(t, r.StageAt(t, second, "second/stage", csitest.Shared()))
 }
 
 // TestForce forces a mount away in one case only: nobody uses the volume, and its server is gone.
 func TestForce(t *testing.T) {
 	staged := func(t *testing.T) *rig {
 		r := newRig(t)
-		must(t, r.Stage(t, r.handle, shared()))
-		must(t, r.Publish(t, r.handle, "pod/a", shared(), false))
+		must(t, r.Stage(t, r.handle, csitest.Shared()))
+		must(t, r.Publish(t, r.handle, "pod/a", csitest.Shared(), false))
 		r.set(func() { r.dirty = true })
 		return r
 	}

@@ -2,12 +2,9 @@ package nfs_test
 
 import (
 	"context"
-	"net"
-	"path/filepath"
 	"testing"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -19,18 +16,7 @@ import (
 // TestSanity runs what the suite has on identity and node, over the model.
 func TestSanity(t *testing.T) {
 	r := newRig(t)
-	controller := filepath.Join(filepath.Dir(r.Endpoint), "controller.sock")
-	listener, err := net.Listen("unix", controller)
-	must(t, err)
-	g := grpc.NewServer()
-	csipb.RegisterIdentityServer(g, &csitest.Identity{Client: r.IdentityClient})
-	csipb.RegisterControllerServer(g, &controllerService{rig: r})
-	go func() {
-		if err := g.Serve(listener); err != nil {
-			t.Error(err)
-		}
-	}()
-	t.Cleanup(g.Stop)
+	controller := csitest.ServeController(t, r.Endpoint, r.IdentityClient, &controllerService{rig: r})
 	sanitytest.Run(t, sanitytest.Config{
 		Endpoint: r.Endpoint, ControllerEndpoint: controller, KubeletDir: r.Dir, VolumeBytes: 1 << 30, ExpandBytes: 2 << 30,
 		Handle: func(name string) string { return uid + "/" + sharedvolume.Name(name) },
@@ -40,23 +26,8 @@ func TestSanity(t *testing.T) {
 
 // controllerService is as much of a controller service as tests of the node service need.
 type controllerService struct {
-	csipb.UnimplementedControllerServer
+	csitest.Offers
 	*rig
-}
-
-// ControllerGetCapabilities offers making and expanding.
-func (c *controllerService) ControllerGetCapabilities(
-	context.Context, *csipb.ControllerGetCapabilitiesRequest,
-) (*csipb.ControllerGetCapabilitiesResponse, error) {
-	resp := &csipb.ControllerGetCapabilitiesResponse{}
-	for _, t := range []csipb.ControllerServiceCapability_RPC_Type{
-		csipb.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME, csipb.ControllerServiceCapability_RPC_EXPAND_VOLUME,
-	} {
-		resp.Capabilities = append(resp.Capabilities, &csipb.ControllerServiceCapability{
-			Type: &csipb.ControllerServiceCapability_Rpc{Rpc: &csipb.ControllerServiceCapability_RPC{Type: t}},
-		})
-	}
-	return resp, nil
 }
 
 // CreateVolume makes a directory.

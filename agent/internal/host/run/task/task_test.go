@@ -53,7 +53,7 @@ func (f *fake) Kill() {
 
 func (f *fake) free() {
 	f.once.Do(func() {
-		f.out.Close()
+		_ = f.out.Close() // A pipe in memory closes.
 		close(f.done)
 	})
 }
