@@ -37,6 +37,7 @@ import (
 	"quarry.storage/quarry/controller/internal/reconcile/driver"
 	"quarry.storage/quarry/controller/internal/reconcile/handover"
 	"quarry.storage/quarry/controller/internal/reconcile/storage"
+	"quarry.storage/quarry/controller/internal/reconcile/storage/told"
 	"quarry.storage/quarry/controller/internal/reconcile/storagenode"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -233,10 +234,11 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	if err != nil {
 		return err
 	}
-	errs := []error{storages(ctx, mgr, cfg, pool, all, byKind, drivers, jobs)}
+	members := &told.Members{}
+	errs := []error{storages(ctx, mgr, cfg, pool, all, byKind, drivers, jobs, members)}
 	for name, add := range map[string]func() error{
 		controllerPin:      func() error { return pins(ctx, mgr, table) },
-		controllerStateful: func() error { return statefulClusters(mgr, cfg) },
+		controllerStateful: func() error { return statefulClusters(mgr, cfg, members) },
 		controllerHarbor:   func() error { return harborClusters(mgr) },
 	} {
 		if cfg.runs(name) {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,11 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"quarry.storage/quarry/controller/internal/reconcile/statefulcluster"
+	"quarry.storage/quarry/controller/internal/reconcile/storage/told"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// statefulClusters adds the reconciler of StatefulClusters, with a cache of its own: of pods the manager's cache holds the agents' only.
-func statefulClusters(mgr manager.Manager, cfg Config) error {
+// statefulClusters adds the reconciler of StatefulClusters, with a cache of its own: of pods the manager's cache holds the agents' only. It believes what the
+// storages tell of their members.
+func statefulClusters(mgr manager.Manager, cfg Config, members *told.Members) error {
 	owned, err := labels.NewRequirement(v1alpha1.LabelStatefulCluster, selection.Exists, nil)
 	if err != nil {
 		return fmt.Errorf("select pods of statefulclusters: %w", err)
@@ -39,7 +42,7 @@ func statefulClusters(mgr manager.Manager, cfg Config) error {
 	r := &statefulcluster.Reconciler{
 		Client: mgr.GetClient(), Workloads: workloads.GetCache(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("quarry-controller"), Now: time.Now, Identity: statefulcluster.NewIdentity,
-		Runs: cfg.runsKind,
+		Runs: cfg.runsKind, Told: func() func(types.UID) bool { return members.Until(time.Now()) },
 	}
 	if err := r.SetupWithManager(mgr, workloads.GetCache()); err != nil {
 		return fmt.Errorf("add reconciler of statefulclusters: %w", err)

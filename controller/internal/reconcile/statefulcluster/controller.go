@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,6 +44,8 @@ type Reconciler struct {
 	Identity func() string
 	// Runs reports whether somebody looks after the storages of a kind. All kinds are looked after where it is nil.
 	Runs func(kind string) bool
+	// Told returns which Members, by UID, have by now a status that this controller told itself, and lately. All have where it is nil.
+	Told func() func(types.UID) bool
 }
 
 // Reconcile brings one StatefulCluster closer to its spec, by one action at most.

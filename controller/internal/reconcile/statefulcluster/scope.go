@@ -28,6 +28,8 @@ type scope struct {
 	labelled []corev1.PersistentVolumeClaim
 	nodes    nodes.Nodes
 	members  []v1alpha1.Member
+	// stale names the Members whose status is of before, or of nobody.
+	stale map[string]bool
 	// capacities that are published; nil while nobody needed to know.
 	capacities []storagev1.CSIStorageCapacity
 	// input of the decision, and the decision.

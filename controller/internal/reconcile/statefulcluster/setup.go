@@ -66,9 +66,14 @@ var memberChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*v1alpha1.Member)
 		after, okToo := e.ObjectNew.(*v1alpha1.Member)
-		return !ok || !okToo || disk.State(before, false) != disk.State(after, false) || disk.State(before, true) != disk.State(after, true) ||
-			disk.Away(before) != disk.Away(after)
+		return !ok || !okToo || differ(before, after, false) || differ(before, after, true) || disk.Away(before) != disk.Away(after)
 	},
+}
+
+func differ(a, b *v1alpha1.Member, sound bool) bool {
+	was, wasDoubtful := disk.State(a, false, sound)
+	is, isDoubtful := disk.State(b, false, sound)
+	return was != is || wasDoubtful != isDoubtful
 }
 
 // NewIdentity mints an identity: 64 random bits, so that none is ever used twice.

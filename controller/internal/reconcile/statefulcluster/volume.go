@@ -47,7 +47,8 @@ func (r *Reconciler) hold(ctx context.Context, s *scope, i *record.Identity, out
 
 // onVolume adds what a volume says of a replica: how its disks are, and on which nodes it can be used.
 func (s *scope) onVolume(v *corev1.PersistentVolume, scheduled bool, on map[string]bool, out *replica.Replica) {
-	out.Disk = out.Disk.With(disk.Of(v, s.members, out.Sound()))
+	state, doubtful := disk.Of(v, s.members, s.stale, out.Sound())
+	out.Disk, out.Doubtful = out.Disk.With(state), out.Doubtful || doubtful
 	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
 		return
 	}
@@ -85,16 +86,21 @@ func (r *Reconciler) room(ctx context.Context, s *scope, i *record.Identity, on 
 	return nil
 }
 
+// readMembers reads all Members, and tells which say what nobody keeps up to date.
 func (r *Reconciler) readMembers(ctx context.Context, s *scope) error {
+	// What is told while the list is made may not be in it.
+	told := func(types.UID) bool { return true }
+	if r.Told != nil {
+		told = r.Told()
+	}
 	var list v1alpha1.MemberList
 	if err := r.reader(s, r.Client).List(ctx, &list); err != nil {
 		return fmt.Errorf("list members: %w", err)
 	}
-	for i := range list.Items {
-		if m := &list.Items[i]; r.Runs != nil && !r.Runs(m.Spec.Of.Kind) {
-			disk.Unwatch(m)
-		}
+	s.members, s.stale = list.Items, map[string]bool{}
+	for i := range s.members {
+		m := &s.members[i]
+		s.stale[m.Name] = r.Runs != nil && !r.Runs(m.Spec.Of.Kind) || !told(m.UID)
 	}
-	s.members = list.Items
 	return nil
 }

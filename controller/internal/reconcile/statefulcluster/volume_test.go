@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -120,6 +121,55 @@ func TestReconcile_givenUpDisk(t *testing.T) {
 	s.settle("a replica elsewhere", isReady)
 	if s.names() != "1 3" || s.claim(2) != v1alpha1.ReplicaReplaced {
 		t.Errorf("pods %s, claim %s", s.names(), s.claim(2))
+	}
+}
+
+// TestReconcile_toldBefore: a controller begins anew, and the Member says what an earlier one told. The disk may be back. Nobody is given up for it, and the
+// replica stands in for no other one either, before its own look.
+func TestReconcile_toldBefore(t *testing.T) {
+	for name, gives := range map[string]func(s *suite, m *v1alpha1.Member){
+		"its group was lost": func(*suite, *v1alpha1.Member) {},
+		"a person gave it up": func(s *suite, m *v1alpha1.Member) {
+			m.Spec.Group = &v1alpha1.MemberGroup{UUID: "other", Earlier: []string{m.Spec.Group.UUID}}
+			if err := s.client.Update(context.Background(), m); err != nil {
+				s.t.Fatal(err)
+			}
+			m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{
+				Type: v1alpha1.ConditionGivenUpAbsent, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonGivenUpAbsent, ObservedGeneration: m.Generation,
+				LastTransitionTime: metav1.NewTime(s.now),
+			})
+			if err := s.client.Status().Update(context.Background(), m); err != nil {
+				s.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSuite(t, "n1", "n2", "n3")
+			told := false
+			s.r.Told = func() func(types.UID) bool { return func(types.UID) bool { return told } }
+			m := s.lostDisk()
+			gives(s, m)
+			s.wait(10 * time.Minute)
+			if s.names() != "1 2" {
+				t.Fatalf("given up for what was told before: pods %s", s.names())
+			}
+			if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonReplicaStarting, "nobody has looked at them lately")(s.get()); complaint != "" {
+				t.Error(complaint)
+			}
+			// The other one is lost with its node: it would be the last that serves.
+			s.setNode(s.pods()[0].Spec.NodeName, corev1.ConditionUnknown)
+			s.wait(3 * time.Minute)
+			if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonQuorumGuard)(s.get()); complaint != "" || s.names() != "1 2" {
+				t.Fatalf("pods %s: %s", s.names(), complaint)
+			}
+			s.setNode(s.pods()[0].Spec.NodeName, corev1.ConditionTrue)
+			told = true
+			s.wait(3 * time.Minute)
+			s.settle("a replica elsewhere", isReady)
+			if s.names() != "1 3" {
+				t.Errorf("pods %s", s.names())
+			}
+		})
 	}
 }
 

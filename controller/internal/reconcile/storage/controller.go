@@ -20,6 +20,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/metric"
+	"quarry.storage/quarry/controller/internal/reconcile/storage/told"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/work"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -92,6 +93,8 @@ type Config struct {
 	Now func() time.Time
 	// CapacityEvery is how often a change that is of capacity only is written; default 15 s.
 	CapacityEvery time.Duration
+	// Told is told of each Member whose status was written by what was seen; may be nil.
+	Told *told.Members
 	// Profiles returns the profile of any storage; false for one without a backend. Storages share hosts by it.
 	Profiles func(v1alpha1.Storage) (backend.Profile, bool)
 }

@@ -36,7 +36,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 	for i := range s.hosts {
 		h := &s.hosts[i]
 		if h.Object != nil && !h.Removed {
-			err := r.writeMember(ctx, s, h)
+			err := r.tellMember(ctx, s, h)
 			unrecorded[h.Node] = err != nil && h.Verdict.Plan != nil && h.Verdict.Plan.Offer == s.offer
 			errs = append(errs, err)
 		}
@@ -134,6 +134,15 @@ func (s *scope) fill(o v1alpha1.Storage) {
 		status.HostCount++
 		status.DeviceCount += int32(len(devicesOf(h)))
 	}
+}
+
+// tellMember writes the status of one Member, and remembers that it says what was seen, unless nobody can say yet.
+func (r *Reconciler) tellMember(ctx context.Context, s *scope, h *backend.HostHealth) error {
+	err := r.writeMember(ctx, s, h)
+	if err == nil && !h.Facts.TooEarly {
+		r.Told.Tell(h.Object.UID, s.now)
+	}
+	return err
 }
 
 // writeMember writes the status of one Member. A change that is of capacity only waits for its time.

@@ -25,6 +25,7 @@ import (
 	"quarry.storage/quarry/controller/internal/apitest"
 	"quarry.storage/quarry/controller/internal/backend/backendtest"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/reconcile/storage/told"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/work"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -119,7 +120,7 @@ func (s *suite) restartController() {
 		s.work.Patience = s.patience
 	}
 	cfg := Config{
-		Client: s.cached, Live: s.live, Work: s.work, Drivers: s.driver, Events: s.events, Now: s.time,
+		Client: s.cached, Live: s.live, Work: s.work, Drivers: s.driver, Events: s.events, Now: s.time, Told: &told.Members{},
 		Profiles: func(o v1alpha1.Storage) (backend.Profile, bool) {
 			if b := s.backendOf(o); b != nil {
 				return b.Profile(), true

@@ -36,29 +36,31 @@ func Holder(v *corev1.PersistentVolume, members []v1alpha1.Member) *v1alpha1.Mem
 	return found
 }
 
-// Of tells how the disks are that hold a volume, by the group on record of it. sound is what State has it for. What is in a group that a person gave up is lost,
-// once each Member that gave it up says that it is away; a Member that records the group outranks those. A group that nobody has on record holds nothing back.
-func Of(v *corev1.PersistentVolume, members []v1alpha1.Member, sound bool) replica.DiskState {
+// Of tells how the disks are that hold a volume, by the group on record of it. sound is what State has it for, and stale names the Members whose status
+// nobody keeps up to date. What is in a group that a person gave up is lost, once each Member that gave it up says that it is away; a Member that records
+// the group outranks those. A group that nobody has on record holds nothing back.
+func Of(v *corev1.PersistentVolume, members []v1alpha1.Member, stale map[string]bool, sound bool) (state replica.DiskState, doubtful bool) {
 	if m := Holder(v, members); m != nil {
-		return State(m, sound)
+		return State(m, stale[m.Name], sound)
 	}
 	if v.Spec.CSI == nil {
-		return replica.DiskFine
+		return replica.DiskFine, false
 	}
 	uuid, given := v.Spec.CSI.VolumeAttributes[v1alpha1.AttributeGroupUUID], false
 	for i := range members {
-		switch g := members[i].Spec.Group; {
+		m := &members[i]
+		switch g := m.Spec.Group; {
 		case uuid == "" || g == nil:
-		case g.UUID == uuid, slices.Contains(g.Earlier, uuid) && !Away(&members[i]):
-			return replica.DiskFine
+		case g.UUID == uuid, slices.Contains(g.Earlier, uuid) && !Away(m):
+			return replica.DiskFine, false
 		case slices.Contains(g.Earlier, uuid):
-			given = true
+			given, doubtful = true, doubtful || stale[m.Name]
 		}
 	}
-	if given {
-		return replica.DiskLost
+	if given && !doubtful {
+		return replica.DiskLost, false
 	}
-	return replica.DiskFine
+	return replica.DiskFine, doubtful
 }
 
 // Away reports whether a Member says that the groups are away that a person gave up there. What it said of an earlier record does not count: another group
@@ -69,10 +71,11 @@ func Away(m *v1alpha1.Member) bool {
 }
 
 // State tells how the disks of a Member are. sound says whether the pod of the replica says nothing against its volumes: while it does not, a device
-// that is missing is not known to hold any of it. One without a pod has to be tried, or it would never be made again.
-func State(m *v1alpha1.Member, sound bool) replica.DiskState {
+// that is missing is not known to hold any of it. One without a pod has to be tried, or it would never be made again. A failure that a stale status tells, or
+// that comes about while a person maintains what holds the volumes, gives nothing up: it makes doubtful whether anybody can serve from there.
+func State(m *v1alpha1.Member, stale, sound bool) (state replica.DiskState, doubtful bool) {
 	if m == nil {
-		return replica.DiskFine
+		return replica.DiskFine, false
 	}
 	reason := ""
 	if c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady); c != nil && c.Status != metav1.ConditionTrue {
@@ -81,15 +84,18 @@ func State(m *v1alpha1.Member, sound bool) replica.DiskState {
 	gone := reason == v1alpha1.ReasonVolumeGroupLost
 	silent := m.Status.Flags != nil && !m.Status.Flags.IsUp
 	missing := slices.ContainsFunc(m.Status.Devices, func(d v1alpha1.MemberDevice) bool { return d.State == v1alpha1.DeviceMissing })
+	lost, broken := taken(m) && (gone || silent), gone || missing && !sound
 	switch {
-	case taken(m) && (gone || silent):
-		return replica.DiskLost
+	case lost && !stale:
+		return replica.DiskLost, false
 	case m.Spec.Maintenance || len(m.Status.Maintenance) > 0:
-		return replica.DiskSuspended
-	case gone, missing && !sound:
-		return replica.DiskFailed
+		return replica.DiskSuspended, lost || broken
+	case stale:
+		return replica.DiskFine, lost || broken
+	case broken:
+		return replica.DiskFailed, false
 	}
-	return replica.DiskFine
+	return replica.DiskFine, false
 }
 
 // taken reports whether the controller took a person's word that a Member is lost: it deleted the Member for it, and said so. Before that a word can be taken
@@ -98,12 +104,6 @@ func taken(m *v1alpha1.Member) bool {
 	c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionLeaving)
 	return m.Spec.Lost != "" && m.Spec.Lost == string(m.UID) && !m.DeletionTimestamp.IsZero() &&
 		c != nil && c.Status == metav1.ConditionTrue && c.Reason == v1alpha1.ReasonLost
-}
-
-// Unwatch takes out of a Member what its status says of failures: nobody keeps that up to date, so nothing is given up because of it. What holds
-// something back stays.
-func Unwatch(m *v1alpha1.Member) {
-	m.Status.Conditions, m.Status.Devices, m.Status.Flags = nil, nil, nil
 }
 
 // Room reports whether one of the nodes that would take a replica, beside those that it is on, is known to have room for its claims, as the scheduler

@@ -74,32 +74,41 @@ func TestState(t *testing.T) {
 		"deleted, and nobody said why":                  {member(said, deleted, down), false, replica.DiskFine},
 		"it is to be deleted for the word":              {member(said, leaving(v1alpha1.ReasonLost), down), false, replica.DiskFine},
 	} {
-		if got := State(&c.member, c.ready); got != c.want {
+		got, doubtful := State(&c.member, false, c.ready)
+		if got != c.want {
 			t.Errorf("%s: %d", name, got)
 		}
+		// Maintenance gives nothing up, and makes no lost group serve.
+		if want := got == replica.DiskSuspended; doubtful != want {
+			t.Errorf("%s: doubtful %t", name, doubtful)
+		}
 	}
-	if got := State(nil, false); got != replica.DiskFine {
+	if got, doubtful := State(&v1alpha1.Member{Spec: v1alpha1.MemberSpec{Maintenance: true}}, false, false); got != replica.DiskSuspended || doubtful {
+		t.Errorf("maintained, and nothing is wrong: %d, %t", got, doubtful)
+	}
+	if got, _ := State(nil, false, false); got != replica.DiskFine {
 		t.Errorf("nobody knows who holds it: %d", got)
 	}
 }
 
-// TestUnwatch: what was written before somebody switched the controller off may be true no more. It holds back, and gives nothing up.
-func TestUnwatch(t *testing.T) {
+// TestState_stale: what was written before somebody switched the controller off, or by a leader of before, may be true no more. It gives nothing up, and
+// nobody relies on what it says has failed.
+func TestState_stale(t *testing.T) {
 	for name, c := range map[string]struct {
-		member v1alpha1.Member
-		want   replica.DiskState
+		member   v1alpha1.Member
+		want     replica.DiskState
+		doubtful bool
 	}{
-		"all was well":                      {member(), replica.DiskFine},
-		"its group was lost":                {member(reason(v1alpha1.ReasonVolumeGroupLost)), replica.DiskFine},
-		"a device had died":                 {member(missing), replica.DiskFine},
-		"a person said that it is lost":     {member(lost, down, reason(v1alpha1.ReasonVolumeGroupLost)), replica.DiskFine},
-		"a person maintains it":             {member(maintained, reason(v1alpha1.ReasonVolumeGroupLost)), replica.DiskSuspended},
-		"a person maintained the node":      {member(byNode, missing), replica.DiskSuspended},
-		"lost, and maintained all the time": {member(lost, down, maintained), replica.DiskSuspended},
+		"all was well":                      {member(), replica.DiskFine, false},
+		"its group was lost":                {member(reason(v1alpha1.ReasonVolumeGroupLost)), replica.DiskFine, true},
+		"a device had died":                 {member(missing), replica.DiskFine, true},
+		"a person said that it is lost":     {member(lost, down, reason(v1alpha1.ReasonVolumeGroupLost)), replica.DiskFine, true},
+		"a person maintains it":             {member(maintained, reason(v1alpha1.ReasonVolumeGroupLost)), replica.DiskSuspended, true},
+		"a person maintained the node":      {member(byNode, missing), replica.DiskSuspended, true},
+		"lost, and maintained all the time": {member(lost, down, maintained), replica.DiskSuspended, true},
 	} {
-		Unwatch(&c.member)
-		if got := State(&c.member, false); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
+		if got, doubtful := State(&c.member, true, false); got != c.want || doubtful != c.doubtful {
+			t.Errorf("%s: %d, want %d; doubtful %t", name, got, c.want, doubtful)
 		}
 	}
 }
@@ -138,8 +147,7 @@ func givenUp(status metav1.ConditionStatus, earlier ...string) func(*v1alpha1.Me
 // TestOf_givenUp: a person gave up the group that a volume is in. The pod may be ready for a while on a disk that was pulled.
 func TestOf_givenUp(t *testing.T) {
 	away := member(givenUp(metav1.ConditionTrue, "Z", "A"))
-	off := member(givenUp(metav1.ConditionTrue, "Z", "A"))
-	Unwatch(&off)
+	off := member(givenUp(metav1.ConditionTrue, "Z", "A"), func(m *v1alpha1.Member) { m.Name = "off" })
 	records := func(m *v1alpha1.Member) { m.Name, m.Spec.Group.UUID = "fast.n2", "A" }
 	v := &corev1.PersistentVolume{}
 	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{VolumeAttributes: map[string]string{v1alpha1.AttributeGroupUUID: "A"}}
@@ -162,15 +170,20 @@ func TestOf_givenUp(t *testing.T) {
 		"two gave it up, and it is away":               {[]v1alpha1.Member{away, away}, replica.DiskLost},
 		"two gave it up, and one says that it is back": {[]v1alpha1.Member{away, member(givenUp(metav1.ConditionFalse, "A"))}, replica.DiskFine},
 		"nobody looks after its Members":               {[]v1alpha1.Member{off}, replica.DiskFine},
+		"nobody looks after one of its Members":        {[]v1alpha1.Member{away, off}, replica.DiskFine},
 	} {
 		for _, sound := range []bool{false, true} {
-			if got := Of(v, c.members, sound); got != c.want {
+			got, doubtful := Of(v, c.members, map[string]bool{"off": true}, sound)
+			if got != c.want {
 				t.Errorf("%s, sound %t: %d, want %d", name, sound, got, c.want)
+			}
+			if want := name == "nobody looks after its Members" || name == "nobody looks after one of its Members"; doubtful != want {
+				t.Errorf("%s: doubtful %t", name, doubtful)
 			}
 		}
 	}
 	for _, v := range []*corev1.PersistentVolume{none, {}} {
-		if got := Of(v, []v1alpha1.Member{empty}, false); got != replica.DiskFine {
+		if got, _ := Of(v, []v1alpha1.Member{empty}, nil, false); got != replica.DiskFine {
 			t.Errorf("no group is on record: %d", got)
 		}
 	}

@@ -89,7 +89,7 @@ func (r judged) forced() bool { return r.Node == NodeGone && r.health == Lost }
 
 // settling tells what is not as it should be though nothing is to be done about it now.
 func settling(v view) *Decision {
-	r, ok := v.first(func(r judged) bool { return r.health < Available || v.Declared && !r.synced })
+	r, ok := v.first(func(r judged) bool { return r.health < Available || r.Doubtful || v.Declared && !r.synced })
 	switch {
 	case !ok && v.leaving:
 		return wait(v1alpha1.ReasonReplicaLeaving, "A replica is ending.")
@@ -105,6 +105,10 @@ func settling(v view) *Decision {
 		return wait(v1alpha1.ReasonReplicaPending, "Replica %s is pending for too long. No other replica waits for it.", r.Name)
 	case r.Terminating:
 		return wait(v1alpha1.ReasonReplicaStarting, "The pod of replica %s is ending, and is made again on its claims.", r.Name)
+	case r.Doubtful && r.Disk == DiskSuspended:
+		return wait(v1alpha1.ReasonReplicaStarting, "The disks of replica %s failed. They are in maintenance, so it is not given up, and does not count as one that serves.", r.Name)
+	case r.Doubtful:
+		return wait(v1alpha1.ReasonReplicaStarting, "The disks of replica %s failed, and nobody has looked at them lately: it is not given up, and does not count as one that serves.", r.Name)
 	case r.health == Available:
 		return wait(v1alpha1.ReasonReplicaNotSynced, "Replica %s is ready, and does not have the data yet.", r.Name)
 	}

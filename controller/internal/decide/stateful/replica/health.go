@@ -55,7 +55,7 @@ func (in Input) Health(r Replica) (h Health, change time.Duration) {
 		return in.away(r)
 	}
 	h, change = in.healthInReach(r)
-	if r.Away > 0 {
+	if r.Away > 0 || r.Doubtful {
 		change = soonest(change, Look)
 	}
 	return h, change

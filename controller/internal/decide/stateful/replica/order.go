@@ -69,6 +69,7 @@ func (v *view) judge(r Replica) judged {
 	if v.Declared {
 		one.synced = h >= Young && r.InSync
 	}
+	one.synced = one.synced && !r.Doubtful
 	return one
 }
 
@@ -137,7 +138,7 @@ func isSynced(r judged) bool { return r.synced }
 func is(h Health) func(judged) bool { return func(r judged) bool { return r.health == h } }
 
 // serves tells whether a replica is ready, long enough or not.
-func (r judged) serves() bool { return r.health >= Young }
+func (r judged) serves() bool { return r.health >= Young && !r.Doubtful }
 
 // whole tells whether a replica is available and has the data.
 func (r judged) whole() bool { return r.health == Available && r.synced }

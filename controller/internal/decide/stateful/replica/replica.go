@@ -138,6 +138,9 @@ type Replica struct {
 	Placed bool
 	Node   NodeState
 	Disk   DiskState
+	// Doubtful: what holds its volumes was told to have failed, and that does not count now: what is told is old, or a person maintains it. It is not given up
+	// for that, and does not stand in for another one either.
+	Doubtful bool
 	// Tally is for how long it was seen out of reach.
 	Tally
 	// Steady is for how long it was seen ready. It counts where Input.MinReady does.

@@ -32,6 +32,7 @@ var harms = []func(w *world, n string, m *machine){
 		}
 	},
 	func(w *world, n string, _ *machine) { w.reboot(n) },
+	func(w *world, _ string, _ *machine) { w.restart() },
 	func(w *world, _ string, _ *machine) { w.kill() },
 	func(w *world, _ string, _ *machine) {
 		if w.plan != nil {
@@ -59,6 +60,13 @@ func (w *world) drain(n string) {
 	}
 }
 
+// restart begins the controller anew: it knows of every disk what was told before, until it has looked.
+func (w *world) restart() {
+	for _, n := range names {
+		w.nodes[n].old = w.rand.IntN(4)
+	}
+}
+
 // reboot ends the pods of a node, whose objects stay.
 func (w *world) reboot(n string) {
 	for _, c := range w.all {
@@ -80,6 +88,9 @@ func (w *world) kill() {
 // step lets everything but the controller move.
 func (w *world) step() {
 	w.now = w.now.Add(tick)
+	for _, m := range w.nodes {
+		m.old = max(m.old-1, 0)
+	}
 	for _, c := range w.all {
 		if c.ready += tick; c.Phase != Running || c.Readiness != Ready {
 			c.ready, c.jumps = 0, 0

@@ -36,6 +36,8 @@ type machine struct {
 	state  NodeState
 	closed bool
 	disk   DiskState
+	// old: a controller that began anew has not looked at it for so many passes yet, and knows what failed from before.
+	old int
 	// beside: a device is missing that holds nothing of any replica, which nobody knows.
 	beside bool
 }
@@ -166,6 +168,9 @@ func (w *world) input() Input {
 		if m := w.nodes[c.home]; m != nil {
 			if r.Node, r.Disk = m.state, m.disk; m.beside && !r.Sound() && r.Disk == DiskFine {
 				r.Disk = DiskFailed
+			}
+			if m.old > 0 && (r.Disk == DiskFailed || r.Disk == DiskLost) {
+				r.Disk, r.Doubtful = DiskFine, true
 			}
 			if m.closed && m.state == NodeFine && (c.Phase == Absent || c.Phase == Pending) {
 				r.Node = NodeClosed
