@@ -176,7 +176,7 @@ func TestMember_lost(t *testing.T) {
 }
 
 // staleReports: a controller of before the condition, after a roll-back, keeps the flags and not the condition. A silent node reports nothing, so the condition
-// is old, unless it says that nobody can say yet. An Iscsi knows from its other nodes what is on record.
+// is old, unless it says that nobody can say yet, and is of the generation that the rest of the status is of. An Iscsi knows from its other nodes what is on record.
 func staleReports(t *testing.T, jane client.Client, m *v1alpha1.Member) {
 	t.Helper()
 	luns := newMember("luns.n1")
@@ -188,18 +188,23 @@ func staleReports(t *testing.T, jane client.Client, m *v1alpha1.Member) {
 		up     bool
 		status metav1.ConditionStatus
 		reason string
+		// newer: the controller looked at a later spec, and wrote the rest of the status only.
+		newer  int64
 		denied bool
 	}{
-		"it answers, and reports the record":      {m, true, metav1.ConditionTrue, v1alpha1.ReasonRecordReported, true},
-		"it answers, and cannot say":              {m, true, metav1.ConditionUnknown, v1alpha1.ReasonRecordUnsure, true},
-		"it is silent, and reported the record":   {m, false, metav1.ConditionTrue, v1alpha1.ReasonRecordReported, false},
-		"it is silent, and could not say":         {m, false, metav1.ConditionUnknown, v1alpha1.ReasonRecordUnsure, false},
-		"it is silent, and nobody can say yet":    {m, false, metav1.ConditionUnknown, v1alpha1.ReasonRecordTooEarly, true},
-		"that of an Iscsi, which others can tell": {luns, false, metav1.ConditionTrue, v1alpha1.ReasonRecordReported, true},
+		"it answers, and reports the record":      {m, true, metav1.ConditionTrue, v1alpha1.ReasonRecordReported, 0, true},
+		"it answers, and cannot say":              {m, true, metav1.ConditionUnknown, v1alpha1.ReasonRecordUnsure, 0, true},
+		"it is silent, and reported the record":   {m, false, metav1.ConditionTrue, v1alpha1.ReasonRecordReported, 0, false},
+		"it is silent, and could not say":         {m, false, metav1.ConditionUnknown, v1alpha1.ReasonRecordUnsure, 0, false},
+		"it is silent, and nobody can say yet":    {m, false, metav1.ConditionUnknown, v1alpha1.ReasonRecordTooEarly, 0, true},
+		"nobody could say, and that was long ago": {m, false, metav1.ConditionUnknown, v1alpha1.ReasonRecordTooEarly, 1, false},
+		"it answers, and what it says is old":     {m, true, metav1.ConditionTrue, v1alpha1.ReasonRecordReported, 1, true},
+		"that of an Iscsi, which others can tell": {luns, false, metav1.ConditionTrue, v1alpha1.ReasonRecordReported, 0, true},
 	} {
 		c.of.Status.Flags = &v1alpha1.MemberFlags{IsUp: c.up}
+		c.of.Status.ObservedGeneration = c.of.Generation + c.newer
 		meta.SetStatusCondition(&c.of.Status.Conditions, metav1.Condition{
-			Type: v1alpha1.ConditionRecordReported, Status: c.status, Reason: c.reason, LastTransitionTime: metav1.Now(),
+			Type: v1alpha1.ConditionRecordReported, Status: c.status, Reason: c.reason, LastTransitionTime: metav1.Now(), ObservedGeneration: c.of.Generation,
 		})
 		must(t, apitest.Client(t).Status().Update(t.Context(), c.of))
 		word := c.of.DeepCopy()
@@ -211,7 +216,7 @@ func staleReports(t *testing.T, jane client.Client, m *v1alpha1.Member) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	m.Status.Flags = nil
+	m.Status.Flags, m.Status.ObservedGeneration = nil, 0
 	must(t, apitest.Client(t).Status().Update(t.Context(), m))
 }
 
