@@ -53,6 +53,11 @@ type StatefulClusterStatus struct {
 	// +listType=map
 	// +listMapKey=identity
 	ReadyFor []ReplicaReady `json:"readyFor,omitempty"`
+	// UnreadyFor tells for how long each replica with a pod that is not ready was seen so, up to the time that it is given.
+	// +optional
+	// +listType=map
+	// +listMapKey=identity
+	UnreadyFor []ReplicaUnready `json:"unreadyFor,omitempty"`
 	// Plan lists replicas that are given up only if a person approves it: set the annotation quarry.storage/approve to its digest.
 	// +optional
 	Plan *ReplicaPlan `json:"plan,omitempty"`
@@ -89,6 +94,19 @@ type ReplicaReady struct {
 	// Seconds that it was seen ready.
 	Seconds int32 `json:"seconds"`
 	// Looked is when it was looked at last; not there once it was ready for long enough.
+	// +optional
+	Looked *metav1.Time `json:"looked,omitempty"`
+}
+
+// ReplicaUnready is for how long a replica was seen not ready.
+type ReplicaUnready struct {
+	// Identity of the replica.
+	Identity string `json:"identity"`
+	// Since when it is not ready, as its pod says. When a later time is said, the seconds begin anew.
+	Since metav1.Time `json:"since"`
+	// Seconds that it was seen not ready.
+	Seconds int32 `json:"seconds"`
+	// Looked is when it was looked at last; not there once it was not ready for too long.
 	// +optional
 	Looked *metav1.Time `json:"looked,omitempty"`
 }

@@ -73,7 +73,7 @@ func (s *scope) identity(name string) *record.Identity {
 	return nil
 }
 
-// remember brings for how long each replica was out of reach and ready up to now, and the plan that people are shown. Both are kept in the status, which may be
+// remember brings for how long each replica was out of reach, ready and not ready up to now, and the plan that people are shown. Both are kept in the status, which may be
 // lost: that costs patience, and an approval once more.
 func (s *scope) remember() {
 	known := map[string]replica.Tally{}
@@ -88,8 +88,17 @@ func (s *scope) remember() {
 		}
 		steady[a.Identity] = one
 	}
+	late := map[string]replica.Late{}
+	for _, a := range s.before.Status.UnreadyFor {
+		one := replica.Late{Since: a.Since.Time, For: time.Duration(a.Seconds) * time.Second}
+		if a.Looked != nil {
+			one.Looked = a.Looked.Time
+		}
+		late[a.Identity] = one
+	}
 	for i := range s.input.Replicas {
 		one := &s.input.Replicas[i]
+		one.Late = late[one.Identity].Next(s.input, *one)
 		one.Steady = steady[one.Identity].Next(s.input, *one)
 		one.Tally = known[one.Identity].Next(s.input, *one)
 	}

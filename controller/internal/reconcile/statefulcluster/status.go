@@ -39,7 +39,7 @@ func (s *scope) fill(status *v1alpha1.StatefulClusterStatus) {
 		status.FutileReplacements = 0
 	}
 	status.ObservedGeneration = s.cluster.Generation
-	status.Away, status.ReadyFor, status.Plan = s.away(), s.readyFor(), s.offer()
+	status.Away, status.ReadyFor, status.UnreadyFor, status.Plan = s.away(), s.readyFor(), s.unreadyFor(), s.offer()
 	status.Replicas, status.ReadyReplicas = int32(sum.Pods), int32(sum.Ready)
 	status.AvailableReplicas, status.UpdatedReplicas = int32(sum.Available), int32(sum.Updated)
 	leaving := current(s.hashOf(status.CurrentRevision), s.plan.Revision, sum)
@@ -88,6 +88,22 @@ func (s *scope) readyFor() []v1alpha1.ReplicaReady {
 		one := v1alpha1.ReplicaReady{Identity: r.Identity, Since: metav1.NewTime(r.Steady.Since), Seconds: int32(r.Steady.For / time.Second)}
 		if !r.Steady.Looked.IsZero() {
 			one.Looked = new(metav1.NewTime(r.Steady.Looked))
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// unreadyFor lists for how long replicas were seen not ready. Nobody is left out: who is, counts anew.
+func (s *scope) unreadyFor() []v1alpha1.ReplicaUnready {
+	var out []v1alpha1.ReplicaUnready
+	for _, r := range s.input.Replicas {
+		if r.Late == (replica.Late{}) || r.Fate != "" {
+			continue
+		}
+		one := v1alpha1.ReplicaUnready{Identity: r.Identity, Since: metav1.NewTime(r.Late.Since), Seconds: int32(r.Late.For / time.Second)}
+		if !r.Late.Looked.IsZero() {
+			one.Looked = new(metav1.NewTime(r.Late.Looked))
 		}
 		out = append(out, one)
 	}

@@ -20,7 +20,7 @@ func with(description string) Replica {
 	r := Replica{
 		Name: name, Identity: name, Revision: "new", Created: now.Add(-time.Hour), PendingSince: now.Add(-time.Hour),
 		Phase: Running, Readiness: Ready, ReadinessSince: now.Add(-time.Hour), Claims: ClaimsWhole, Filled: true, Placed: true,
-		Steady: Steady{For: time.Hour},
+		Steady: Steady{For: time.Hour}, Late: Late{For: time.Hour},
 	}
 	for _, word := range strings.Fields(rest) {
 		edit, ok := words[word]
@@ -34,7 +34,9 @@ func with(description string) Replica {
 
 var words = map[string]func(*Replica){
 	"old":         func(r *Replica) { r.Revision = "old" },
-	"pending":     func(r *Replica) { r.Phase, r.Readiness, r.PendingSince = Pending, NotReady, now.Add(-time.Minute) },
+	"pending": func(r *Replica) {
+		r.Phase, r.Readiness, r.PendingSince, r.Late.For = Pending, NotReady, now.Add(-time.Minute), time.Minute
+	},
 	"stuck":       func(r *Replica) { r.Phase, r.Readiness = Pending, NotReady },
 	"absent":      func(r *Replica) { r.Phase, r.Readiness, r.Revision = Absent, NotReady, "" },
 	"ended":       func(r *Replica) { r.Phase, r.Readiness = Finished, NotReady },
@@ -43,7 +45,10 @@ var words = map[string]func(*Replica){
 	"unknown":     func(r *Replica) { r.Readiness, r.Away = Unknown, time.Hour },
 	"just": func(r *Replica) {
 		r.ReadinessSince, r.PendingSince, r.Away = now.Add(-time.Minute), now.Add(-5*time.Second), min(r.Away, time.Minute)
-		r.Steady.For = time.Minute
+		r.Steady.For, r.Late.For = time.Minute, time.Minute
+		if r.Phase == Pending {
+			r.Late.For = 5 * time.Second
+		}
 	},
 	"young":       func(r *Replica) { r.Created = now.Add(-time.Minute) },
 	"unreachable": func(r *Replica) { r.Node, r.Away = NodeUnreachable, time.Hour },
@@ -152,7 +157,7 @@ func TestDecide(t *testing.T) {
 		"S11: one that terminates on a dead node holds nothing up":       {input(1, "a", "b", "c Replaced terminating unreachable"), "Remove ScalingDown a for good"},
 		"S11: nor does one on a node that is not ready for long":         {input(1, "a", "b", "c Replaced terminating notready"), "Remove ScalingDown a for good"},
 		"S11: on a node that is not ready it is waited for a while":      {input(1, "a", "b", "c Replaced terminating notready just"), "Wait ReplicaLeaving after 30s"},
-		"S11: not ready within the grace is starting":                    {input(1, "a unready just"), "Wait ReplicaStarting after 4m0s"},
+		"S11: not ready within the grace is starting":                    {input(1, "a unready just"), "Wait ReplicaStarting after 30s"},
 		"S11: unknown within the grace is waited for":                    {input(1, "a unknown just"), "Wait ReplicaStarting after 30s"},
 		"S11: unknown for too long is lost":                              {input(2, "a unknown", "b"), "GiveUp ReplicaLost a for good"},
 		"S11: an unreachable node may come back":                         {input(1, "a unreachable just"), "Wait ReplicaStarting after 30s"},
@@ -170,8 +175,8 @@ func TestDecide(t *testing.T) {
 		"of too many the one that costs less goes, though it is older":   {input(1, "a cheap", "b young"), "Remove ScalingDown a for good"},
 		"of too many the one without the data goes":                      {input(1, "a young", "b fresh"), "Remove ScalingDown b for good"},
 		"a pod without claims that has ended is replaced":                {input(1, "a ended claimless fresh"), "Remove ReplicaFinished a for good"},
-		"an unhealthy one is kept while another one starts":              {input(3, "a unready just", "b unready", "c"), "Wait ReplicaStarting after 4m0s"},
-		"replacing did not help, so the next one gets more time":         {change(input(1, "a unready"), func(in *Input) { in.Futile = 4 }), "Wait ReplicaStarting after 20m0s"},
+		"an unhealthy one is kept while another one starts":              {input(3, "a unready just", "b unready", "c"), "Wait ReplicaStarting after 30s"},
+		"replacing did not help, so the next one gets more time":         {change(input(1, "a unready"), func(in *Input) { in.Futile = 4 }), "Wait ReplicaStarting after 30s"},
 		"most nodes are unreachable, and nobody is lost for that":        {change(input(2, "a unreachable", "b unknown"), func(in *Input) { in.Blackout = true }), "Wait ReplicaStarting after 30s"},
 		"most nodes are unreachable, and one is gone":                    {change(input(2, "a unreachable", "b gone"), func(in *Input) { in.Blackout = true }), "Wait ReplicaStarting after 30s"},
 	})
@@ -226,14 +231,14 @@ func TestDecide_guard(t *testing.T) {
 	shown := func(in Input, who ...string) Input { in.Plan = &Plan{Digest: "d", Replicas: who}; return in }
 	try(t, map[string]expectation{
 		"two of five are silent, and one is replaced":                {input(5, "a unreachable", "b unreachable", "c", "d", "e"), "GiveUp ReplicaLost a for good"},
-		"the second waits for the new one":                           {input(5, "f unready just fresh", "b unreachable", "c", "d", "e"), held + " after 4m0s"},
+		"the second waits for the new one":                           {input(5, "f unready just fresh", "b unreachable", "c", "d", "e"), held + " after 30s"},
 		"and goes when it has the data":                              {input(5, "f", "b unreachable", "c", "d", "e"), "GiveUp ReplicaLost b for good"},
 		"three of five are silent at once":                           {input(5, "a unreachable", "b unreachable", "c unreachable", "d", "e"), held},
 		"two of three are silent at once":                            {input(3, "a unreachable", "b unreachable", "c"), held},
-		"one of three while another one starts again":                {input(3, "a unreachable", "b unready just", "c"), held + " after 4m0s"},
+		"one of three while another one starts again":                {input(3, "a unreachable", "b unready just", "c"), held + " after 30s"},
 		"one of two is silent, and replaced":                         {input(2, "a unreachable", "b"), "GiveUp ReplicaLost a for good"},
 		"the only one is silent and stays":                           {input(1, "a unreachable"), held},
-		"the only one that has the data of three":                    {input(3, "a unreachable", "b fresh unready just", "c fresh unready just"), held + " after 4m0s"},
+		"the only one that has the data of three":                    {input(3, "a unreachable", "b fresh unready just", "c fresh unready just"), held + " after 30s"},
 		"one that never had the data goes at any time":               {input(3, "a unreachable fresh", "b unreachable", "c unreachable"), "GiveUp ReplicaLost a for good"},
 		"two of three are not ready":                                 {input(3, "a unready", "b unready", "c"), held},
 		"a person agreed to both":                                    {approved(input(3, "a unreachable", "b unreachable", "c"), "a", "b"), "GiveUp ReplicaLost a for good"},
@@ -254,7 +259,7 @@ func TestDecide_guard(t *testing.T) {
 		"a person maintains its disks, and it is not ready":          {input(3, "a maintained unready", "b", "c"), "Wait ReplicaStarting"},
 		"a node that is not ready counts as silent":                  {input(3, "a notready", "b", "c"), "GiveUp ReplicaLost a for good"},
 		"so does one that a person took out of service":              {input(3, "a shutdown", "b", "c"), "GiveUp ReplicaLost a for good"},
-		"fewer are wanted, and none of those that stay has the data": {input(1, "a unready just", "b unready just"), "Wait LastCopy after 4m0s"},
+		"fewer are wanted, and none of those that stay has the data": {input(1, "a unready just", "b unready just"), "Wait LastCopy after 30s"},
 		"fewer are wanted, and the one that has the data stays":      {input(1, "a fresh unready just", "b"), "Remove ScalingDown a for good"},
 		"none are wanted, and the last one goes":                     {input(0, "a unready"), "Remove ScalingDown a"},
 	})
@@ -269,7 +274,7 @@ func TestDecide_synced(t *testing.T) {
 		"the next is not given up before it has it":      {declared(input(3, "a synced", "b fresh", "c unreachable")), "Wait QuorumGuard"},
 		"a ready one that lacks it is no copy":           {declared(input(2, "a", "b unreachable")), "Wait QuorumGuard"},
 		"of too many the one that lacks it goes":         {declared(input(1, "a synced young", "b")), "Remove ScalingDown b for good"},
-		"of too many the last that has it stays":         {declared(input(1, "a synced unready just", "b")), "Wait LastCopy after 4m0s"},
+		"of too many the last that has it stays":         {declared(input(1, "a synced unready just", "b")), "Wait LastCopy after 30s"},
 		"none ever told, and one is lost":                {declared(input(3, "a served unreachable", "b served", "c served")), "Wait QuorumGuard"},
 		"none ever told, and one never served":           {declared(input(3, "a fresh unreachable", "b served", "c served")), "GiveUp ReplicaLost a for good"},
 		"none ever told, and the claims are gone":        {declared(input(3, "a served absent torn", "b served", "c served")), "Wait QuorumGuard"},
@@ -298,9 +303,9 @@ func TestDecide_parked(t *testing.T) {
 		"if their claims go, they are given up":            {discard(input(0, "a", "b absent")), "GiveUp ScalingDown b for good"},
 		"they come back":                                   {input(2, "a absent", "b absent"), "Create ReplicaMissing as b"},
 		"the next one, too":                                {input(2, "a absent", "b pending"), "Create ReplicaMissing as a"},
-		"and none is made beside them":                     {input(2, "a unready just", "b unready just"), "Wait ReplicaStarting after 4m0s"},
+		"and none is made beside them":                     {input(2, "a unready just", "b unready just"), "Wait ReplicaStarting after 30s"},
 		"fewer are wanted than before":                     {input(1, "a absent", "b absent", "c absent young"), "Create ReplicaMissing as b"},
-		"those that were not wanted wait":                  {input(1, "a unready just", "b absent", "c absent"), "Wait LastCopy after 4m0s"},
+		"those that were not wanted wait":                  {input(1, "a unready just", "b absent", "c absent"), "Wait LastCopy after 30s"},
 		"and go when the one that is has the data":         {input(1, "a", "b absent", "c absent"), "GiveUp ScalingDown b for good"},
 		"but come if it does not become ready":             {input(1, "a unready", "b absent", "c absent"), "Create ReplicaMissing as c"},
 		"or has no data":                                   {input(1, "a unready just fresh", "b absent", "c absent"), "Create ReplicaMissing as c"},
@@ -320,7 +325,7 @@ func TestDecide_unrecorded(t *testing.T) {
 		"one that has the data comes back":            {unknown(input(1, "a absent")), "Create ReplicaMissing as a"},
 		"the one that a person took up comes back":    {unknown(input(3, "a absent")), "Create ReplicaMissing as a"},
 		"beside it no other one is made":              {unknown(input(3, "a")), "Wait ReplicasUnknown"},
-		"nor while it starts":                         {unknown(input(3, "a unready just")), "Wait ReplicasUnknown after 4m0s"},
+		"nor while it starts":                         {unknown(input(3, "a unready just")), "Wait ReplicasUnknown after 30s"},
 		"nor beside one that serves without a record": {unknown(input(3, "a fresh")), "Wait ReplicasUnknown"},
 		"nor beside half":                             {unknown(input(4, "a", "b")), "Wait ReplicasUnknown"},
 		"beside a majority one is made":               {unknown(input(3, "a", "b")), "Create ReplicaMissing"},
@@ -342,7 +347,7 @@ func TestDecide_changedTemplate(t *testing.T) {
 	try(t, map[string]expectation{
 		"the new one comes first":                                     {input(2, "a old", "b old"), "Create Rolling"},
 		"the new one is pending":                                      {input(2, "a old", "b old", "c pending fresh"), "Wait ReplicaPending after 5s"},
-		"the new one is starting":                                     {input(2, "a old", "b old", "c unready just fresh"), "Wait Rolling after 4m0s"},
+		"the new one is starting":                                     {input(2, "a old", "b old", "c unready just fresh"), "Wait Rolling after 30s"},
 		"the new one is ready, and not for long enough":               {slow(input(2, "a old", "b old", "c just fresh")), "Wait Rolling after 30s"},
 		"the new one is available, and an old one goes":               {input(2, "a old", "b old", "c"), "Remove Rolling a for good"},
 		"the old one that is not ready goes first":                    {input(2, "a old", "b old unready just", "c"), "Remove Rolling b for good"},
@@ -352,7 +357,7 @@ func TestDecide_changedTemplate(t *testing.T) {
 		"all are new":                                                 {input(2, "c", "d"), "Rest"},
 		"a pending one of the old template is not waited for":         {input(2, "a old", "b old pending fresh"), "Remove Rolling b for good"},
 		"if it has data, only its pod is made anew":                   {input(2, "a old", "b old pending"), "Remove Rolling b"},
-		"the new template does not work, and each try gets more time": {change(input(2, "a old", "b old", "c unready just fresh"), func(in *Input) { in.Futile = 1 }), "Wait RolloutStalled after 9m0s"},
+		"the new template does not work, and each try gets more time": {change(input(2, "a old", "b old", "c unready just fresh"), func(in *Input) { in.Futile = 1 }), "Wait RolloutStalled after 30s"},
 		"the new one is unhealthy, and is replaced":                   {input(3, "a old", "b old", "c", "d unready fresh"), "Remove ReplicaUnhealthy d for good"},
 		"the broken new one is old now, and goes":                     {input(2, "a", "b", "c old unready fresh"), "Remove ReplicaUnhealthy c for good"},
 		"one is lost during the change":                               {input(3, "a old", "b old gone", "c", "d"), "GiveUp ReplicaLost b for good"},
@@ -371,21 +376,21 @@ func TestDecide_changedTemplate(t *testing.T) {
 		"the only one, on its claims":               {set(0, 1, 0, input(1, "a old")), "Remove Rolling a"},
 
 		"as many nodes as replicas: pods are made anew on their claims": {set(0, 1, 0, input(3, "a old", "b old", "c old")), "Remove Rolling a"},
-		"one at a time":                   {set(0, 1, 0, input(3, "a unready just", "b old", "c old")), "Wait Rolling after 4m0s"},
+		"one at a time":                   {set(0, 1, 0, input(3, "a unready just", "b old", "c old")), "Wait Rolling after 30s"},
 		"two at a time":                   {set(0, 2, 0, input(3, "a unready just", "b old", "c old")), "Remove Rolling b"},
 		"the one that is not ready first": {set(0, 1, 0, input(3, "a old", "b old unready just", "c old")), "Remove Rolling b"},
 		"the changed one does not become ready, and is not given up": {set(0, 1, 0, input(3, "a unready", "b old", "c old")), "Wait RolloutStalled"},
 		"the template is corrected, and it is made anew":             {set(0, 1, 0, input(3, "a old unready", "b old", "c old")), "Remove Rolling a"},
 		"only its image has changed":                                 {set(0, 1, 0, input(3, "a old patchable", "b old patchable", "c old patchable")), "Update Rolling a"},
 		"but its pod never ran":                                      {set(0, 1, 0, input(3, "a old patchable stuck", "b old patchable", "c old patchable")), "Remove Rolling a"},
-		"one image at a time":                                        {set(0, 1, 0, input(3, "a unready just", "b old patchable", "c old patchable")), "Wait Rolling after 4m0s"},
+		"one image at a time":                                        {set(0, 1, 0, input(3, "a unready just", "b old patchable", "c old patchable")), "Wait Rolling after 30s"},
 		"with one more nothing is in place":                          {set(1, 0, 0, input(3, "a old patchable", "b old patchable", "c old patchable")), "Create Rolling"},
 		"nor where a person deletes the pods":                        {onDelete(set(0, 1, 0, input(2, "a old patchable", "b old patchable"))), "Rest"},
 		"the partition keeps the others":                             {set(0, 1, 2, input(3, "a", "b old", "c old")), "Rest"},
 		"the partition lets one go":                                  {set(1, 0, 2, input(3, "a old", "b old", "c old")), "Create Rolling"},
 		"the partition is reached":                                   {set(1, 0, 2, input(3, "d", "b old", "c old")), "Rest"},
 		"two more at a time":                                         {set(2, 0, 0, input(3, "a old", "b old", "c old", "d unready just fresh")), "Create Rolling"},
-		"two more at a time, and no third":                           {set(2, 0, 0, input(3, "a old", "b old", "c old", "d unready just fresh", "e unready just fresh")), "Wait Rolling after 4m0s"},
+		"two more at a time, and no third":                           {set(2, 0, 0, input(3, "a old", "b old", "c old", "d unready just fresh", "e unready just fresh")), "Wait Rolling after 30s"},
 	})
 }
 
@@ -504,6 +509,67 @@ func TestSteady(t *testing.T) {
 	r.Readiness = NotReady
 	if look(time.Second, 0); steady != (Steady{}) {
 		t.Errorf("%+v", steady)
+	}
+}
+
+// TestLate: a replica that starts is given its time by what was seen, whatever the clock says.
+func TestLate(t *testing.T) {
+	for name, c := range map[string]struct {
+		description string
+		waits, gone Health
+	}{
+		"it is pending":   {"a pending", Waiting, Stuck},
+		"it is not ready": {"a unready", Starting, Unhealthy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in, r := change(input(1), func(in *Input) { in.Grace = 45 * time.Second }), with(c.description)
+			late := Late{}
+			look := func(after, want time.Duration, health Health) {
+				t.Helper()
+				in.Now = in.Now.Add(after)
+				late = late.Next(in, r)
+				r.Late = late
+				if h, change := in.Health(r); late.For != want || h != health || health == c.waits && (change <= 0 || change > Look) {
+					t.Errorf("%+v, want %s; health %d, again after %s", late, want, h, change)
+				}
+			}
+			look(time.Hour, 0, c.waits)
+			look(10*time.Second, 10*time.Second, c.waits)
+			look(time.Hour, 40*time.Second, c.waits)
+			look(-3*time.Hour, 40*time.Second, c.waits)
+			// What its pod tells may go back: its containers were restarted so often that nobody knows when they started first.
+			r.PendingSince, r.ReadinessSince = r.PendingSince.Add(-time.Minute), r.ReadinessSince.Add(-time.Minute)
+			look(2*time.Second, 42*time.Second, c.waits)
+			look(20*time.Second, 45*time.Second, c.gone)
+			written := late
+			if look(time.Hour, 45*time.Second, c.gone); late != written || !late.Looked.IsZero() {
+				t.Errorf("it changes on and on: %+v", late)
+			}
+			// Each replacement that did not help doubles the time.
+			in.Futile = 1
+			look(10*time.Second, 45*time.Second, c.waits)
+			look(time.Minute, 75*time.Second, c.waits)
+			look(time.Minute, 90*time.Second, c.gone)
+			// It starts anew.
+			r.PendingSince, r.ReadinessSince = in.Now, in.Now
+			look(time.Hour, 0, c.waits)
+			look(20*time.Second, 20*time.Second, c.waits)
+			r.Node = NodeUnreachable
+			if late = late.Next(change(in, func(in *Input) { in.Now = in.Now.Add(20 * time.Second) }), r); late.For != 20*time.Second {
+				t.Errorf("out of reach: %+v", late)
+			}
+			if (Late{}).Next(in, r) != (Late{}) {
+				t.Error("nobody knows when it began")
+			}
+			r.Node = NodeFine
+			for _, word := range []string{"terminating", "absent", "ended"} {
+				other := r
+				words[word](&other)
+				if late.Next(in, other) != (Late{}) {
+					t.Errorf("%s: it is not on its way", word)
+				}
+			}
+		})
 	}
 }
 

@@ -83,20 +83,14 @@ func (in Input) healthInReach(r Replica) (h Health, change time.Duration) {
 	case r.Phase == Finished:
 		return Lost, 0
 	case r.Phase == Pending:
-		if left := left(in.Now, r.PendingSince, in.patience()); left > 0 {
-			return Waiting, left
-		}
-		return Stuck, 0
+		return in.late(r, Waiting, Stuck)
 	case r.Readiness == Ready:
 		if left := in.MinReady - r.Steady.For; left > 0 {
 			return Young, min(left, Look)
 		}
 		return Available, 0
 	}
-	if left := left(in.Now, r.ReadinessSince, in.patience()); left > 0 {
-		return Starting, left
-	}
-	return Unhealthy, 0
+	return in.late(r, Starting, Unhealthy)
 }
 
 // left is how much of a span that began at a time is left; not positive when none is.

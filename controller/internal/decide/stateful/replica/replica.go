@@ -145,6 +145,8 @@ type Replica struct {
 	Tally
 	// Steady is for how long it was seen ready. It counts where Input.MinReady does.
 	Steady Steady
+	// Late is for how long it was seen not ready.
+	Late Late
 	// Crowded: no other node, nor its own if its disk is lost, is known to have room for its claims.
 	Crowded bool
 	// Cost of deleting it: of two that are missed alike, the one of the lower cost goes.

@@ -21,9 +21,10 @@ type copied struct {
 	ticks int
 	// broken pods run and never become ready.
 	broken bool
-	// tally and steady are what the status remembers.
+	// tally, steady and late are what the status remembers.
 	tally  Tally
 	steady Steady
+	late   Late
 	// last: no other served with the data when it was given up.
 	last bool
 	// ready is for how long it really was ready, and jumps how often the clock jumped meanwhile.
@@ -176,7 +177,7 @@ func (w *world) input() Input {
 				r.Node = NodeClosed
 			}
 		}
-		r.Tally, r.Steady = c.tally, c.steady.Next(in, r)
+		r.Tally, r.Steady, r.Late = c.tally, c.steady.Next(in, r), c.late.Next(in, r)
 		in.Replicas = append(in.Replicas, r)
 	}
 	return in
@@ -186,7 +187,7 @@ func (w *world) input() Input {
 func (w *world) pass() {
 	in := w.input()
 	for i, c := range w.all {
-		c.tally, c.steady = c.tally.Next(in, in.Replicas[i]), in.Replicas[i].Steady
+		c.tally, c.steady, c.late = c.tally.Next(in, in.Replicas[i]), in.Replicas[i].Steady, in.Replicas[i].Late
 	}
 	in = w.input()
 	w.plan = Offer(in, "uid", w.approval)

@@ -66,3 +66,57 @@ func (s Steady) Next(in Input, r Replica) Steady {
 	}
 	return s
 }
+
+// Late is for how long a replica that could be ready was seen not to be, without a break. It is counted from one look to the next, so that a clock that is ahead
+// or jumps takes no replica that starts for one that will never be ready.
+type Late struct {
+	// Since is when its present time of not being ready began, as its pod tells. It is no more than a name of that time: a later one counts anew.
+	Since time.Time
+	// For is in whole seconds, and no more than the patience with it.
+	For time.Duration
+	// Looked is when it was looked at last; zero when For needs to grow no more.
+	Looked time.Time
+}
+
+// Next is the count after another look; zero when there is nothing to remember. While it is out of reach, it stays as it is.
+func (l Late) Next(in Input, r Replica) Late {
+	since, starts := r.starts()
+	out := r.OutOfReach()
+	if !starts || out && l.Since.IsZero() {
+		return Late{}
+	}
+	now := in.Now.Truncate(time.Second)
+	if !out && (l.Since.IsZero() || since.After(l.Since)) {
+		return Late{Since: since, Looked: now}
+	}
+	if l.For >= in.patience() {
+		return Late{Since: l.Since, For: l.For}
+	}
+	if !out && !l.Looked.IsZero() {
+		l.For = min(l.For+min(max(now.Sub(l.Looked), 0), Look), in.patience())
+	}
+	if l.Looked = now; l.For >= in.patience() {
+		l.Looked = time.Time{}
+	}
+	return l
+}
+
+// starts reports whether a replica has a pod that is on its way to be ready, and since when.
+func (r Replica) starts() (since time.Time, ok bool) {
+	switch {
+	case r.Terminating:
+	case r.Phase == Pending:
+		return r.PendingSince, true
+	case r.Phase == Running && r.Readiness == NotReady:
+		return r.ReadinessSince, true
+	}
+	return time.Time{}, false
+}
+
+// late tells how much patience is left with a replica that is not ready, and when to look again.
+func (in Input) late(r Replica, waits, gone Health) (h Health, change time.Duration) {
+	if left := in.patience() - r.Late.For; left > 0 {
+		return waits, min(left, Look)
+	}
+	return gone, 0
+}
