@@ -1,0 +1,73 @@
+package gluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+)
+
+// Replacement is a brick that is to be replaced by a new one.
+type Replacement struct {
+	Volume string
+	// Peer owns the brick, and Path is where it is.
+	Peer, Path string
+	// ExcludePeers are not given the new brick. The zones of all bricks of the volume are excluded by the server.
+	ExcludePeers []string
+	// SameZones allows zones of other subvolumes of the volume.
+	SameZones bool
+}
+
+// ReplaceBrick replaces a brick by a new and empty one, which the server chooses. Only the peer that owns the brick can: any other takes the brick's
+// size for 0, fails, and leaves a stray image behind. So the server has to be that peer, and says so before it is asked. Success does not say
+// that the data is there: see Heal. An answer that was lost is looked up with Volume before the call is made again.
+func (s *Server) ReplaceBrick(ctx context.Context, r Replacement) error {
+	op := fmt.Sprintf("replace brick %s of volume %s on peer %s", r.Path, r.Volume, r.Peer)
+	if err := errors.Join(validVolume(r.Volume), validID(r.Peer)); err != nil {
+		return s.invalid(op, err)
+	}
+	if !strings.HasPrefix(r.Path, "/") || path.Clean(r.Path) != r.Path {
+		return s.invalid(op, errors.New("the path of the brick is not a clean, absolute one"))
+	}
+	who, err := s.Identify(ctx)
+	if err != nil {
+		return err
+	}
+	if who.Peer != r.Peer {
+		return s.invalid(op, fmt.Errorf("the server is peer %s, and only the brick's owner can replace it", who.Peer))
+	}
+	// A brick that is not in the volume is not refused by the server: it begins, and fails half-way.
+	v, err := s.Volume(ctx, r.Volume)
+	if err != nil {
+		return err
+	}
+	if !v.has(r.Peer, r.Path) {
+		return &Error{Kind: Absent, Op: op, Address: s.base.Host, cause: errors.New("the volume has no such brick")}
+	}
+	body := struct {
+		SrcPeerID    string   `json:"src-peerid"`
+		SrcBrickPath string   `json:"src-brickpath"`
+		ExcludePeers []string `json:"exclude-peers,omitempty"`
+		SameZones    bool     `json:"subvolume-zones-overlap,omitempty"`
+	}{r.Peer, r.Path, r.ExcludePeers, r.SameZones}
+	_, err = s.call(ctx, request{op: op, method: http.MethodPost, path: "/v1/volumes/" + r.Volume + "/replacebrick", body: body, status: http.StatusOK, says: ofVolume})
+	var e *Error
+	if errors.As(err, &e) && e.Status == http.StatusInternalServerError && len(e.Messages) == 1 &&
+		strings.HasPrefix(e.Messages[0], "node ") && strings.HasSuffix(e.Messages[0], " is probably down") {
+		e.Kind, e.Pending = PeerDown, false
+	}
+	return err
+}
+
+func (v Volume) has(peer, path string) bool {
+	for _, s := range v.Subvolumes {
+		for _, b := range s.Bricks {
+			if b.Peer == peer && b.Path == path {
+				return true
+			}
+		}
+	}
+	return false
+}
