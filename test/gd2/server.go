@@ -125,8 +125,9 @@ type answer struct {
 
 const jsonKind = "application/json; charset=UTF-8"
 
+// ok writes the body at once, as long as the World stands still.
 func ok(status int, body any) answer {
-	return answer{status: status, body: body, hasBody: true, kind: jsonKind}
+	return answer{status: status, text: encode(body), kind: jsonKind}
 }
 
 func failed(f *cluster.Failure) answer { return ok(f.Status, f) }

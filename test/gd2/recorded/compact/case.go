@@ -19,8 +19,8 @@ func durations(index string) (map[string]json.Number, error) {
 	out := map[string]json.Number{}
 	s := bufio.NewScanner(f)
 	for s.Scan() {
-		if c := strings.Split(s.Text(), " | "); len(c) > 4 {
-			out[c[0]] = json.Number(strings.TrimSpace(c[3]))
+		if c := strings.Split(s.Text(), "|"); len(c) > 4 {
+			out[strings.TrimSpace(c[0])] = json.Number(strings.TrimSpace(c[3]))
 		}
 	}
 	return out, s.Err()
