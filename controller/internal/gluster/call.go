@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/google/uuid"
 )
@@ -29,7 +30,7 @@ type request struct {
 	open bool
 	// status is the one with which the server says that it did what it was asked for.
 	status int
-	// into receives the answer. Nil means that the answer has no body, or none that matters.
+	// into receives the answer. Nil means that the answer has no body.
 	into any
 	// says is what certain answers mean, by status and message. What is not listed is Unknown.
 	says map[answerKey]Kind
@@ -67,13 +68,24 @@ func (s *Server) call(ctx context.Context, r request) (answer, error) {
 	if a.status != r.status {
 		return answer{}, refusal(r, a, fail)
 	}
-	if r.into != nil {
-		if err := decode(a.body, r.into); err != nil {
-			fail.cause = fmt.Errorf("the answer cannot be read: %w", err)
-			return answer{}, fail
-		}
+	if err := read(a.body, r.into); err != nil {
+		fail.cause = err
+		return answer{}, fail
 	}
 	return a, nil
+}
+
+func read(body []byte, into any) error {
+	if into == nil {
+		if len(body) > 0 {
+			return errors.New("the answer has a body where glusterd2 sends none")
+		}
+		return nil
+	}
+	if err := decode(body, into); err != nil {
+		return fmt.Errorf("the answer cannot be read: %w", err)
+	}
+	return nil
 }
 
 func (s *Server) newRequest(ctx context.Context, r request) (*http.Request, error) {
@@ -168,7 +180,9 @@ func meaning(r request, status int, message string) Kind {
 	if kind, ok := r.says[answerKey{status, message}]; ok {
 		return kind
 	}
-	switch {
+	switch down := strings.HasPrefix(message, "node ") && strings.HasSuffix(message, " is probably down"); {
+	case status == http.StatusInternalServerError && down:
+		return PeerDown
 	case status == http.StatusUnauthorized:
 		return Denied
 	case status == http.StatusConflict && message == busyLock:

@@ -88,6 +88,9 @@ func (s *Server) AddDevice(ctx context.Context, peer, device string) error {
 			{http.StatusInternalServerError, "transaction to prepare device failed"}: Failed,
 		},
 	})
+	if err == nil && (one.Device != device || one.PeerID != peer) {
+		err = s.lost(op, fmt.Errorf("the answer is about device %q of peer %q", clean(one.Device), clean(one.PeerID)))
+	}
 	return err
 }
 

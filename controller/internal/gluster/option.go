@@ -53,7 +53,13 @@ func (s *Server) SetClusterOptions(ctx context.Context, options map[string]strin
 	for k := range options {
 		says[answerKey{http.StatusInternalServerError, "Invalid global option: " + k}] = Refused
 	}
-	_, err := s.call(ctx, request{op: op, method: http.MethodPost, path: "/v1/cluster/options", body: body, status: http.StatusOK, says: says})
+	set := map[string]string{}
+	_, err := s.call(ctx, request{op: op, method: http.MethodPost, path: "/v1/cluster/options", body: body, status: http.StatusOK, into: &set, says: says})
+	for k, v := range options {
+		if err == nil && set[k] != v {
+			err = s.lost(op, fmt.Errorf("the answer does not have the value of %s", k))
+		}
+	}
 	return err
 }
 
@@ -101,8 +107,11 @@ func (s *Server) SetVolumeOptions(ctx context.Context, volume string, options ma
 		Options  map[string]string `json:"options"`
 		Advanced bool              `json:"allow-advanced-options"`
 	}{options, true}
-	_, err = s.call(ctx, request{op: op, method: http.MethodPost, path: "/v1/volumes/" + volume + "/options", body: body, status: http.StatusOK, says: ofVolume})
-	return err
+	var one volumeAnswer
+	_, err = s.call(ctx, request{
+		op: op, method: http.MethodPost, path: "/v1/volumes/" + volume + "/options", body: body, status: http.StatusOK, into: &one, says: ofVolume,
+	})
+	return s.about(op, volume, one, err)
 }
 
 func validOption(name string) error {

@@ -168,7 +168,11 @@ func (s *Server) EditPeer(ctx context.Context, id, zone string, metadata map[str
 		Zone     string            `json:"zone,omitempty"`
 		Metadata map[string]string `json:"metadata,omitempty"`
 	}{zone, metadata}
-	_, err := s.call(ctx, request{op: op, method: http.MethodPost, path: "/v1/peers/" + id, body: body, status: http.StatusOK})
+	var one peerAnswer
+	_, err := s.call(ctx, request{op: op, method: http.MethodPost, path: "/v1/peers/" + id, body: body, status: http.StatusOK, into: &one})
+	if err == nil && one.ID != id {
+		err = s.lost(op, fmt.Errorf("the answer is about peer %q", clean(one.ID)))
+	}
 	return err
 }
 

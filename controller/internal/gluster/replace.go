@@ -52,11 +52,18 @@ func (s *Server) ReplaceBrick(ctx context.Context, r Replacement) error {
 		ExcludePeers []string `json:"exclude-peers,omitempty"`
 		SameZones    bool     `json:"subvolume-zones-overlap,omitempty"`
 	}{r.Peer, r.Path, r.ExcludePeers, r.SameZones}
-	_, err = s.call(ctx, request{op: op, method: http.MethodPost, path: "/v1/volumes/" + r.Volume + "/replacebrick", body: body, status: http.StatusOK, says: ofVolume})
-	var e *Error
-	if errors.As(err, &e) && e.Status == http.StatusInternalServerError && len(e.Messages) == 1 &&
-		strings.HasPrefix(e.Messages[0], "node ") && strings.HasSuffix(e.Messages[0], " is probably down") {
-		e.Kind, e.Pending = PeerDown, false
+	// The answer has the brick that was replaced, still.
+	var one volumeAnswer
+	_, err = s.call(ctx, request{
+		op: op, method: http.MethodPost, path: "/v1/volumes/" + r.Volume + "/replacebrick", body: body, status: http.StatusOK, into: &one, says: ofVolume,
+	})
+	return s.about(op, r.Volume, one, err)
+}
+
+// about returns an error for a change whose answer is about another volume.
+func (s *Server) about(op, name string, one volumeAnswer, err error) error {
+	if err == nil && one.Name != name {
+		return s.lost(op, fmt.Errorf("the answer is about volume %q", clean(one.Name)))
 	}
 	return err
 }
