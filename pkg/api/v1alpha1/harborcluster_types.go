@@ -168,7 +168,7 @@ type HarborExpose struct {
 	Notary *runtime.RawExtension `json:"notary,omitempty"`
 }
 
-// SecretName is the name of a Secret in the namespace of the HarborCluster.
+// SecretName is the name of a Secret.
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=253
 // +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`

@@ -59,6 +59,8 @@ func AddToScheme(s *runtime.Scheme) error {
 		&StorageNode{}, &StorageNodeList{},
 		&StatefulCluster{}, &StatefulClusterList{},
 		&HarborCluster{}, &HarborClusterList{},
+		&GlusterCluster{}, &GlusterClusterList{},
+		&GlusterNode{}, &GlusterNodeList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
