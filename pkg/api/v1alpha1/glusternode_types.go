@@ -173,16 +173,18 @@ type GlusterMove struct {
 	// Subvolume and Position of the brick in the volume, which its successor takes over.
 	Subvolume int32 `json:"subvolume"`
 	Position  int32 `json:"position"`
-	// Asked is when glusterd2 was asked last to replace the brick.
-	Asked metav1.Time `json:"asked"`
-	// Answered: that request had an answer, whatever it was. While it had none, it may still take effect.
+	// Request is what glusterd2 was asked last for the move, Asked when that was, and Answered whether there was an answer, whatever it was. While there was
+	// none, the request may still take effect.
+	// +optional
+	Request GlusterRequest `json:"request,omitempty"`
+	Asked   metav1.Time    `json:"asked"`
 	// +optional
 	Answered bool `json:"answered,omitempty"`
 	// Successor is the ID of the brick that is in its place.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Successor string `json:"successor,omitempty"`
-	// Repeated is how often glusterd2 was asked again.
+	// Repeated is how often glusterd2 was asked again to replace the brick.
 	// +optional
 	Repeated int32 `json:"repeated,omitempty"`
 	// HealAsked is when glusterd2 took the request to heal the whole volume, after the brick was replaced.
@@ -195,6 +197,20 @@ type GlusterMove struct {
 	// +optional
 	Whole bool `json:"whole,omitempty"`
 }
+
+// GlusterRequest is what glusterd2 is asked for.
+// +kubebuilder:validation:Enum=EnableSelfHeal;ReplaceBrick;HealVolume
+type GlusterRequest string
+
+// Requests.
+const (
+	// GlusterEnableSelfHeal has data copied to bricks of the volume that lack them.
+	GlusterEnableSelfHeal GlusterRequest = "EnableSelfHeal"
+	// GlusterReplaceBrick puts an empty brick of another node in the place of this one.
+	GlusterReplaceBrick GlusterRequest = "ReplaceBrick"
+	// GlusterHealVolume has all data looked at, and copied to that brick.
+	GlusterHealVolume GlusterRequest = "HealVolume"
+)
 
 // GlusterNodeList is a list of GlusterNodes.
 // +kubebuilder:object:root=true
