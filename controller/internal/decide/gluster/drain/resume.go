@@ -77,7 +77,7 @@ func (e emptying) unanswered(m v1alpha1.GlusterMove) *Decision {
 func (e emptying) again(v gluster.Volume, m v1alpha1.GlusterMove) Decision {
 	if m.Successor != "" {
 		return wait(metav1.ConditionFalse, v1alpha1.ReasonBrickReturned, "The brick %s is in volume %s again, even though it was replaced: its data are old. "+
-			"Nothing more is moved off the node. Compare the copies, then run a full heal and declare the node lost, or replace the brick by hand.", m.Path, v.Name)
+			"Nothing more is moved off the node. A person has to compare the copies, and to replace the brick by hand.", m.Path, v.Name)
 	}
 	if m.Answered && m.Request == v1alpha1.GlusterReplaceBrick {
 		backoff := Backoff << min(max(m.Repeated, 0), 4)
