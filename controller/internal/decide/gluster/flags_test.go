@@ -1,0 +1,290 @@
+package gluster
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/nodestate"
+)
+
+var now = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func ago(d time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(-d)} }
+
+// node is one that was seen up, or down, and its state is known.
+func node(up bool) *v1alpha1.GlusterNode {
+	return &v1alpha1.GlusterNode{
+		ObjectMeta: metav1.ObjectMeta{UID: "me"},
+		Status:     v1alpha1.GlusterNodeStatus{Flags: &v1alpha1.MemberFlags{IsUp: up}},
+	}
+}
+
+func sight(online Answer, data nodestate.Data) Sight {
+	return Sight{Online: online, Answers: online, Data: data, Started: now.Add(-24 * time.Hour), Now: now}
+}
+
+func volumeOn(peers ...string) Volume {
+	v := Volume{Name: "v", Started: true}
+	for i, p := range peers {
+		v.Subvolumes = append(v.Subvolumes, Subvolume{Kind: Distribute, Bricks: []Brick{{ID: string(rune('a' + i)), Peer: p}}})
+	}
+	return v
+}
+
+// TestData has G6, and what A9 says of what cannot be determined.
+func TestData(t *testing.T) {
+	none := &[]Volume{}
+	on := func(peers ...string) *[]Volume { return &[]Volume{volumeOn(peers...)} }
+	cut := &[]Volume{{Name: "cut"}}
+	for name, row := range map[string]struct {
+		volumes, snapshots *[]Volume
+		want               nodestate.Data
+		bricks             int
+	}{
+		"G6: no volumes at all":               {none, none, nodestate.DataAbsent, 0},
+		"G6: bricks of others only":           {on("b", "c"), none, nodestate.DataAbsent, 0},
+		"G6: a brick in the second subvolume": {on("b", "me"), none, nodestate.DataPresent, 1},
+		"G6: no list":                         {nil, none, nodestate.DataUnknown, 0},
+		"a brick of a snapshot":               {on("b"), on("me", "me"), nodestate.DataPresent, 2},
+		"no list of snapshots":                {none, nil, nodestate.DataUnknown, 0},
+		"a brick, and no list of snapshots":   {on("me"), nil, nodestate.DataPresent, 1},
+		"a volume without bricks":             {cut, none, nodestate.DataUnknown, 0},
+		"a snapshot without bricks":           {none, cut, nodestate.DataUnknown, 0},
+		"a brick without a peer":              {on(""), none, nodestate.DataUnknown, 0},
+		"an ID in capital letters":            {on("ME"), none, nodestate.DataPresent, 1},
+	} {
+		data, holding, bricks := Pool{Volumes: row.volumes, Snapshots: row.snapshots}.Data("me")
+		if data != row.want || bricks != row.bricks || (len(holding) > 0) != (bricks > 0) {
+			t.Errorf("%s: got %d, %v, %d bricks", name, data, holding, bricks)
+		}
+	}
+	if data, _, _ := (Pool{Volumes: none, Snapshots: none}).Data(""); data != nodestate.DataUnknown {
+		t.Error("nobody knows who holds nothing")
+	}
+}
+
+// TestStand_follows: isUp follows what glusterd2 says after a minute.
+func TestStand_follows(t *testing.T) {
+	for name, row := range map[string]struct {
+		up      bool
+		since   *metav1.Time
+		sight   Sight
+		wantUp  bool
+		waiting bool
+	}{
+		"up stays up":                        {true, nil, sight(Yes, 0), true, false},
+		"down stays down":                    {false, nil, sight(No, 0), false, false},
+		"down for the first time":            {true, nil, sight(No, 0), true, true},
+		"down for less than a minute":        {true, ago(59 * time.Second), sight(No, 0), true, true},
+		"down for a minute":                  {true, ago(time.Minute), sight(No, 0), false, false},
+		"up for less than a minute":          {false, ago(time.Second), sight(Yes, 0), false, true},
+		"up for a minute":                    {false, ago(time.Minute), sight(Yes, 0), true, false},
+		"a flap ends the time":               {true, ago(time.Minute), sight(Yes, 0), true, false},
+		"nobody knows":                       {true, nil, sight(Unknown, 0), true, false},
+		"nobody knows, which ends the time":  {true, ago(time.Hour), sight(Unknown, 0), true, false},
+		"nobody knows of one that is down":   {false, ago(time.Hour), sight(Unknown, 0), false, false},
+		"a time in the future begins anew":   {true, ago(-time.Hour), sight(No, 0), true, true},
+		"nobody looked before this leader":   {true, ago(time.Hour), Sight{Online: No, Started: now.Add(-time.Second), Now: now}, true, true},
+		"and this leader looks for a minute": {true, ago(time.Hour), Sight{Online: No, Started: now.Add(-time.Minute), Now: now}, false, false},
+	} {
+		n := node(row.up)
+		n.Status.OtherSince = row.since
+		s := Stand(n, row.sight)
+		if s.Flags.IsUp() != row.wantUp || (s.OtherSince != nil) != row.waiting || (s.Wake > 0) != row.waiting || s.Wake > Debounce {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	for online, want := range map[Answer]bool{Yes: true, No: false, Unknown: false} {
+		if s := Stand(&v1alpha1.GlusterNode{}, sight(online, 0)); s.Flags.IsUp() != want {
+			t.Errorf("a new node that is %s online: %+v", online, s)
+		}
+	}
+}
+
+// TestStand_transitions goes every way of the graph of states, and those that are none.
+func TestStand_transitions(t *testing.T) {
+	type step struct {
+		what  string
+		edit  func(*v1alpha1.GlusterNode)
+		sight Sight
+		want  nodestate.State
+	}
+	keep := func(*v1alpha1.GlusterNode) {}
+	disable := func(n *v1alpha1.GlusterNode) { n.Spec.DesiredState = v1alpha1.GlusterDisabled }
+	enable := func(n *v1alpha1.GlusterNode) { n.Spec.DesiredState = v1alpha1.GlusterEnabled }
+	unset := func(n *v1alpha1.GlusterNode) { n.Spec.DesiredState = "" }
+	remove := func(n *v1alpha1.GlusterNode) { n.DeletionTimestamp = ago(0) }
+	isLost := func(n *v1alpha1.GlusterNode) { n.Spec.Lost = "me" }
+	up, down := sight(Yes, nodestate.DataPresent), sight(No, nodestate.DataPresent)
+	upEmpty, downEmpty, blind := sight(Yes, nodestate.DataAbsent), sight(No, nodestate.DataAbsent), sight(Unknown, nodestate.DataUnknown)
+	for name, steps := range map[string][]step{
+		"down and up":                   {{"begins", keep, up, nodestate.Online}, {"falls", keep, down, nodestate.Offline}, {"comes back", keep, up, nodestate.Online}},
+		"maintenance while up":          {{"begins", keep, up, nodestate.Online}, {"disabled", disable, up, nodestate.Quiesced}, {"enabled", enable, up, nodestate.Online}},
+		"maintenance while down":        {{"begins", keep, down, nodestate.Offline}, {"disabled", disable, down, nodestate.Quiesced}, {"not disabled any more", unset, down, nodestate.Offline}},
+		"falls in maintenance":          {{"begins", disable, up, nodestate.Quiesced}, {"falls", keep, down, nodestate.Quiesced}, {"enabled", enable, down, nodestate.Offline}},
+		"comes up in maintenance":       {{"begins", disable, down, nodestate.Quiesced}, {"comes up", keep, up, nodestate.Quiesced}, {"enabled", enable, up, nodestate.Online}},
+		"deleted while up":              {{"begins", keep, up, nodestate.Online}, {"deleted", remove, up, nodestate.Failed}, {"emptied", keep, upEmpty, nodestate.Abandoned}},
+		"deleted while down":            {{"begins", keep, down, nodestate.Offline}, {"deleted", remove, down, nodestate.Failed}, {"lost", isLost, down, nodestate.Abandoned}},
+		"deleted in maintenance":        {{"begins", disable, up, nodestate.Quiesced}, {"deleted", remove, up, nodestate.Failed}, {"emptied", keep, upEmpty, nodestate.Abandoned}},
+		"A10: deleted while empty":      {{"begins", keep, upEmpty, nodestate.Online}, {"deleted", remove, upEmpty, nodestate.Abandoned}},
+		"A10: empty and down":           {{"begins", keep, downEmpty, nodestate.Offline}, {"deleted", remove, downEmpty, nodestate.Abandoned}},
+		"A10: empty in maintenance":     {{"begins", disable, upEmpty, nodestate.Quiesced}, {"deleted", remove, upEmpty, nodestate.Abandoned}},
+		"A10: data come back":           {{"begins", remove, upEmpty, nodestate.Abandoned}, {"data are seen", keep, up, nodestate.Failed}},
+		"A9: nobody knows":              {{"begins", remove, upEmpty, nodestate.Abandoned}, {"nobody answers", keep, blind, nodestate.Failed}},
+		"A6: maintenance is no failure": {{"begins", disable, down, nodestate.Quiesced}, {"still", keep, down, nodestate.Quiesced}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := &v1alpha1.GlusterNode{ObjectMeta: metav1.ObjectMeta{UID: "me"}}
+			for _, one := range steps {
+				one.edit(n)
+				// A minute in which the same was seen has passed.
+				n.Status.OtherSince = ago(Debounce)
+				s := Stand(n, one.sight)
+				if s.State() != one.want {
+					t.Errorf("%s: %s, want %s", one.what, s.State(), one.want)
+				}
+				f := s.Flags
+				n.Status.Flags = &v1alpha1.MemberFlags{IsUp: f.IsUp(), HasData: f.HasData(), ShouldQuiesce: f.ShouldQuiesce(), ShouldDestroy: f.ShouldDestroy()}
+			}
+		})
+	}
+}
+
+func TestStand_dataOfMoves(t *testing.T) {
+	n := node(true)
+	n.DeletionTimestamp = ago(0)
+	n.Spec.Move = &v1alpha1.GlusterMove{Brick: "b"}
+	if s := Stand(n, sight(Yes, nodestate.DataAbsent)); s.State() != nodestate.Failed {
+		t.Errorf("a brick that is not whole elsewhere is no data: %s", s.State())
+	}
+	n.Spec.Move.Whole = true
+	if s := Stand(n, sight(Yes, nodestate.DataAbsent)); s.State() != nodestate.Abandoned {
+		t.Errorf("a brick that is whole elsewhere is data: %s", s.State())
+	}
+	n.Annotations = map[string]string{v1alpha1.AnnotationPeerLeft: "me"}
+	for data, want := range map[nodestate.Data]nodestate.State{
+		nodestate.DataUnknown: nodestate.Abandoned, nodestate.DataAbsent: nodestate.Abandoned, nodestate.DataPresent: nodestate.Failed,
+	} {
+		if s := Stand(n, sight(Unknown, data)); s.State() != want {
+			t.Errorf("one that left, with data %d: %s", data, s.State())
+		}
+	}
+	n.Annotations[v1alpha1.AnnotationPeerLeft] = "another"
+	if s := Stand(n, sight(Unknown, nodestate.DataUnknown)); s.State() != nodestate.Failed {
+		t.Errorf("the record of another counts: %s", s.State())
+	}
+}
+
+func TestStand_lost(t *testing.T) {
+	for name, row := range map[string]struct {
+		word            string
+		up              bool
+		online, answers Answer
+		want            bool
+	}{
+		"no word":                          {"", false, No, No, false},
+		"the word about another":           {"you", false, No, No, false},
+		"down":                             {"me", false, No, No, true},
+		"online":                           {"me", false, Yes, No, false},
+		"the server answers":               {"me", false, No, Yes, false},
+		"down for less than a minute":      {"me", true, No, No, false},
+		"nobody could ask":                 {"me", false, Unknown, Unknown, false},
+		"the pool is silent, and so is it": {"me", true, Unknown, No, true},
+		"the pool says so, nobody asked":   {"me", false, No, Unknown, true},
+	} {
+		n := node(row.up)
+		n.Spec.Lost = row.word
+		s := Stand(n, Sight{Online: row.online, Answers: row.answers, Data: nodestate.DataPresent, Started: now.Add(-time.Hour), Now: now})
+		if s.Lost != row.want || (s.LostRefused != "") != (!row.want && row.word != "") {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
+
+func TestOverdue(t *testing.T) {
+	hour := &metav1.Duration{Duration: time.Hour}
+	started := now.Add(-24 * time.Hour)
+	for name, row := range map[string]struct {
+		after   *metav1.Duration
+		state   nodestate.State
+		since   *metav1.Time
+		started time.Time
+		give    bool
+		wake    time.Duration
+	}{
+		"off by default":          {nil, nodestate.Offline, ago(1000 * time.Hour), started, false, 0},
+		"for long enough":         {hour, nodestate.Offline, ago(time.Hour), started, true, 0},
+		"not for long enough":     {hour, nodestate.Offline, ago(time.Minute), started, false, 59 * time.Minute},
+		"maintenance":             {hour, nodestate.Quiesced, ago(1000 * time.Hour), started, false, 0},
+		"it is back":              {hour, nodestate.Online, ago(1000 * time.Hour), started, false, 0},
+		"nobody knows since when": {hour, nodestate.Offline, nil, started, false, 0},
+		"nobody looked":           {hour, nodestate.Offline, ago(1000 * time.Hour), now.Add(-time.Minute), false, 59 * time.Minute},
+	} {
+		n := node(false)
+		n.Status.OfflineSince = row.since
+		if give, wake := Overdue(n, row.state, row.after, row.started, now); give != row.give || wake != row.wake {
+			t.Errorf("%s: %t, %s", name, give, wake)
+		}
+	}
+}
+
+// TestStand_random: whatever is seen, a deleted node stays so, data that nobody can look for are data, and the flag isUp never changes twice in a minute.
+func TestStand_random(t *testing.T) {
+	seen := map[[2]nodestate.State]bool{}
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 4)) //nolint:gosec // No secret.
+		n := &v1alpha1.GlusterNode{ObjectMeta: metav1.ObjectMeta{UID: "me"}}
+		clock, changed, last := now, now.Add(-time.Hour), nodestate.State("")
+		online, data := Yes, nodestate.DataPresent
+		for range 300 {
+			clock = clock.Add(time.Duration(1+r.IntN(30)) * time.Second)
+			if r.IntN(6) == 0 {
+				online = Answer(r.IntN(3))
+			}
+			if r.IntN(20) == 0 {
+				data = nodestate.Data(r.IntN(3))
+			}
+			switch r.IntN(100) {
+			case 0, 1:
+				n.Spec.DesiredState = v1alpha1.GlusterDisabled
+			case 2, 3:
+				n.Spec.DesiredState = v1alpha1.GlusterEnabled
+			case 4:
+				n.DeletionTimestamp = &metav1.Time{Time: clock}
+			}
+			s := Stand(n, Sight{Online: online, Answers: Unknown, Data: data, Started: now, Now: clock})
+			if old := n.Status.Flags; old != nil && old.IsUp != s.Flags.IsUp() {
+				if clock.Sub(changed) < Debounce {
+					t.Fatalf("seed %d: isUp changes after %s", seed, clock.Sub(changed))
+				}
+				changed = clock
+			}
+			state := s.State()
+			if deleted := n.DeletionTimestamp != nil; deleted != slices.Contains([]nodestate.State{nodestate.Failed, nodestate.Abandoned}, state) {
+				t.Fatalf("seed %d: deleted %t, and %s", seed, deleted, state)
+			}
+			if state == nodestate.Abandoned && data != nodestate.DataAbsent {
+				t.Fatalf("seed %d: abandoned with data %d", seed, data)
+			}
+			if last != state {
+				seen[[2]nodestate.State{last, state}] = true
+			}
+			last = state
+			n.Status.Flags, n.Status.OtherSince = &v1alpha1.MemberFlags{IsUp: s.Flags.IsUp()}, s.OtherSince
+		}
+	}
+	for _, edge := range [][2]nodestate.State{
+		{nodestate.Online, nodestate.Offline}, {nodestate.Offline, nodestate.Online}, {nodestate.Online, nodestate.Quiesced}, {nodestate.Quiesced, nodestate.Online},
+		{nodestate.Offline, nodestate.Quiesced}, {nodestate.Quiesced, nodestate.Offline}, {nodestate.Online, nodestate.Failed}, {nodestate.Offline, nodestate.Failed},
+		{nodestate.Quiesced, nodestate.Failed}, {nodestate.Failed, nodestate.Abandoned}, {nodestate.Abandoned, nodestate.Failed},
+	} {
+		if !seen[edge] {
+			t.Errorf("never seen: %s to %s", edge[0], edge[1])
+		}
+	}
+}
