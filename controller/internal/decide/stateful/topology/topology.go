@@ -2,6 +2,7 @@
 package topology
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,39 @@ var operators = map[corev1.NodeSelectorOperator]selection.Operator{
 	corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist,
 	corev1.NodeSelectorOpGt:           selection.GreaterThan,
 	corev1.NodeSelectorOpLt:           selection.LessThan,
+}
+
+// Check says what cannot be understood in a selector. Matches takes such a part for one that no node meets.
+func Check(s *corev1.NodeSelector) error {
+	if len(s.NodeSelectorTerms) == 0 {
+		return fmt.Errorf("there is no term, so that no node matches")
+	}
+	for i, t := range s.NodeSelectorTerms {
+		if err := CheckTerm(t); err != nil {
+			return fmt.Errorf("term %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// CheckTerm says what cannot be understood in one term.
+func CheckTerm(t corev1.NodeSelectorTerm) error {
+	for _, r := range t.MatchExpressions {
+		op, known := operators[r.Operator]
+		if !known {
+			return fmt.Errorf("the operator %q of %q does not exist", r.Operator, r.Key)
+		}
+		if _, err := labels.NewRequirement(r.Key, op, r.Values); err != nil {
+			return err
+		}
+	}
+	for _, r := range t.MatchFields {
+		in := r.Operator == corev1.NodeSelectorOpIn || r.Operator == corev1.NodeSelectorOpNotIn
+		if r.Key != metav1.ObjectNameField || !in || len(r.Values) != 1 {
+			return fmt.Errorf("the field %q cannot be selected so: there is only %s, In or NotIn one value", r.Key, metav1.ObjectNameField)
+		}
+	}
+	return nil
 }
 
 // Matches tells whether a node meets one of the terms. An empty term matches nothing.
