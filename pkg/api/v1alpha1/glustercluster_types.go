@@ -65,7 +65,7 @@ type GlusterClusterSpec struct {
 
 	// NodeTemplates are kinds of nodes, of which the controller keeps as many as their thresholds say.
 	// +optional
-	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:MaxItems=7
 	// +listType=map
 	// +listMapKey=name
 	NodeTemplates []GlusterNodeTemplate `json:"nodeTemplates,omitempty"`
@@ -185,7 +185,6 @@ type GlusterZone string
 // +kubebuilder:validation:XValidation:rule="!has(self.nodes) || !(has(self.minNodes) || has(self.maxNodes) || has(self.freeStorageMin) || has(self.freeStorageMax))",message="nodes is a fixed number, and excludes minNodes, maxNodes, freeStorageMin and freeStorageMax"
 // +kubebuilder:validation:XValidation:rule="!has(self.minNodes) || !has(self.maxNodes) || self.minNodes < self.maxNodes",message="minNodes must be less than maxNodes"
 // +kubebuilder:validation:XValidation:rule="!has(self.freeStorageMin) || !has(self.freeStorageMax) || quantity(string(self.freeStorageMin)).isLessThan(quantity(string(self.freeStorageMax)))",message="freeStorageMin must be less than freeStorageMax"
-// +kubebuilder:validation:XValidation:rule="(!has(self.freeStorageMin) || quantity(string(self.freeStorageMin)).compareTo(quantity('0')) > 0 && quantity(string(self.freeStorageMin)).compareTo(quantity('1Ei')) <= 0) && (!has(self.freeStorageMax) || quantity(string(self.freeStorageMax)).compareTo(quantity('0')) > 0 && quantity(string(self.freeStorageMax)).compareTo(quantity('1Ei')) <= 0)",message="freeStorageMin and freeStorageMax must be more than 0, and at most 1Ei"
 type GlusterThreshold struct {
 	// Nodes is how many there are. When it is lowered, the surplus is emptied and removed, one node at a time. With 0 all are.
 	// +optional
@@ -204,10 +203,12 @@ type GlusterThreshold struct {
 	MaxNodes *int32 `json:"maxNodes,omitempty"`
 	// FreeStorageMin is how much space is free on all nodes together at least. Nodes are added below it.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="freeStorageMin must be more than 0"
 	FreeStorageMin *resource.Quantity `json:"freeStorageMin,omitempty"`
 	// FreeStorageMax is how much space is free on all nodes together at most. Above it a node is emptied and removed, if what is left free is not below
 	// freeStorageMin. Without minNodes and freeStorageMin, nodes are made up to it.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="freeStorageMax must be more than 0"
 	FreeStorageMax *resource.Quantity `json:"freeStorageMax,omitempty"`
 }
 
@@ -218,7 +219,7 @@ type GlusterTemplateStorage struct {
 	// +kubebuilder:validation:MaxLength=253
 	StorageClassName string `json:"storageClassName"`
 	// Capacity of each claim.
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Gi')) >= 0 && quantity(string(self)).compareTo(quantity('1Ei')) <= 0",message="capacity must be at least 1Gi and at most 1Ei"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Gi')) >= 0",message="capacity must be at least 1Gi"
 	Capacity resource.Quantity `json:"capacity"`
 }
 

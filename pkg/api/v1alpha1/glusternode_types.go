@@ -35,7 +35,7 @@ type GlusterNode struct {
 // GlusterNodeSpec is what is wanted.
 //
 // +kubebuilder:validation:XValidation:rule="self.cluster == oldSelf.cluster",message="cluster cannot be changed: make another GlusterNode"
-// +kubebuilder:validation:XValidation:rule="(has(self.zone) ? self.zone : ”) == (has(oldSelf.zone) ? oldSelf.zone : ”)",message="zone cannot be changed: bricks were placed by it"
+// +kubebuilder:validation:XValidation:rule="(has(self.zone) ? self.zone : \"\") == (has(oldSelf.zone) ? oldSelf.zone : \"\")",message="zone cannot be changed: bricks were placed by it"
 // +kubebuilder:validation:XValidation:rule="has(self.external) != (has(self.storage) && size(self.storage) > 0)",message="exactly one of external and storage must be given"
 // +kubebuilder:validation:XValidation:rule="has(self.external) == has(oldSelf.external)",message="a node cannot become external, nor an external one ours"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.storage) || has(self.storage) && oldSelf.storage.all(o, self.storage.exists(n, (has(o.device) && has(n.device) && o.device == n.device) || (has(o.pvcName) && has(n.pvcName) && o.pvcName == n.pvcName)))",message="storage cannot be taken off a node: glusterd2 gives up no device. Delete the GlusterNode"
