@@ -100,6 +100,9 @@ type Brick struct {
 	Size *Size
 }
 
+// Space is what the devices of a node have, in bytes.
+type Space struct{ Free, Total uint64 }
+
 // Size is that of a filesystem, in bytes.
 type Size struct{ Capacity, Used uint64 }
 

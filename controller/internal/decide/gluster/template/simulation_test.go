@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"quarry.storage/quarry/controller/internal/decide/gluster"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
 )
@@ -144,7 +145,7 @@ func (s *simulated) pass() {
 			continue
 		}
 		total := s.Capacity - s.Capacity/200
-		n.Space = &Space{Total: total, Free: sub(total, s.used[n.Name])}
+		n.Space = &gluster.Space{Total: total, Free: sub(total, s.used[n.Name])}
 		if n.Data = nodestate.DataAbsent; s.used[n.Name] > 0 {
 			n.Data = nodestate.DataPresent
 		}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"quarry.storage/quarry/controller/internal/decide/gluster"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
 )
@@ -22,11 +23,8 @@ type Node struct {
 	// Data is what is known of data on it.
 	Data nodestate.Data
 	// Space of its devices; nil when glusterd2 did not say it of every device.
-	Space *Space
+	Space *gluster.Space
 }
-
-// Space is what the devices of a node have, in bytes.
-type Space struct{ Free, Total uint64 }
 
 func (n Node) leaving() bool { return n.State == nodestate.Failed || n.State == nodestate.Abandoned }
 

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"quarry.storage/quarry/controller/internal/decide/gluster"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
 )
@@ -48,7 +49,7 @@ func nodes(n int, capacity, free string) []Node {
 	for i := range n {
 		one := Node{
 			Name: fmt.Sprintf("n%d", i), Created: epoch.Add(time.Duration(i) * time.Hour), State: nodestate.Online, Joined: true,
-			Data: nodestate.DataPresent, Space: &Space{Total: bytesOf(capacity), Free: bytesOf(free) / uint64(n)},
+			Data: nodestate.DataPresent, Space: &gluster.Space{Total: bytesOf(capacity), Free: bytesOf(free) / uint64(n)},
 		}
 		if i == n-1 {
 			one.Space.Free += bytesOf(free) % uint64(n)
@@ -160,7 +161,7 @@ func TestReconcile_whileOthers(t *testing.T) {
 		"19: nor is the floor made":                        {all, edit(nodes(2, "1Ti", "0"), silent(1)), "", "SizingFrozen"},
 		"19: a silent node that is leaving does not count": {all, edit(nodes(4, "1Ti", "2Ti"), silent(3), state(3, nodestate.Failed)), "", "SizingWaits"},
 		"19: one that says nonsense":                       {all, edit(nodes(3, "1Ti", "0"), func(n []Node) { n[0].Space.Free = bytesOf("2Ti") }), "", "SizingFrozen"},
-		"19: one without a size":                           {all, edit(nodes(3, "1Ti", "0"), func(n []Node) { n[0].Space = &Space{} }), "", "SizingFrozen"},
+		"19: one without a size":                           {all, edit(nodes(3, "1Ti", "0"), func(n []Node) { n[0].Space = &gluster.Space{} }), "", "SizingFrozen"},
 		"20: one is being made, its space counts":          {all, edit(nodes(4, "1Ti", "500Gi"), fresh(3)), "", "SizingWaits"},
 		"20: and one more is still short":                  {"min 3 max 9 freeMin 2Ti", edit(nodes(4, "1Ti", "500Gi"), fresh(3)), "", "SpaceShort +1"},
 		"20: none is removed while one is being made":      {all, edit(nodes(6, "1Ti", "6Ti"), fresh(5)), "", "SizingWaits"},
@@ -191,7 +192,7 @@ func TestReconcile_whileOthers(t *testing.T) {
 func TestGetFreeSpace(t *testing.T) {
 	huge := nodes(3, "1Ti", "1Ti")
 	for i := range huge {
-		huge[i].Space = &Space{Free: 1<<63 + 1<<62, Total: 1<<63 + 1<<62}
+		huge[i].Space = &gluster.Space{Free: 1<<63 + 1<<62, Total: 1<<63 + 1<<62}
 	}
 	free, err := Template{Capacity: 1, Nodes: huge}.GetFreeSpace()
 	if err != nil || free != 1<<64-1 {

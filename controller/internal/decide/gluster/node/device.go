@@ -1,0 +1,129 @@
+// Package node decides what a GlusterNode needs to serve: that its server is a member of the pool under its own ID and in its zone, and that its devices are
+// registered, and enabled exactly while it takes bricks. It is pure.
+package node
+
+import (
+	"fmt"
+	"strings"
+
+	"quarry.storage/quarry/controller/internal/decide/gluster"
+	"quarry.storage/quarry/pkg/nodestate"
+)
+
+// Do is what a step does.
+type Do string
+
+// What steps do.
+const (
+	// Join asks the server Via to take the node into the pool, at Address.
+	Join Do = "Join"
+	// SetZone writes the zone of the peer.
+	SetZone Do = "SetZone"
+	// AddDevice registers the device Path with the provisioner lvm: with any other one, or none such file, the server may end (a134).
+	AddDevice Do = "AddDevice"
+	// EnableDevice and DisableDevice change whether bricks are put on the device Path. They work on a server that is down, too (a143).
+	EnableDevice  Do = "EnableDevice"
+	DisableDevice Do = "DisableDevice"
+)
+
+// Step is one thing to do. All of them may be repeated.
+type Step struct {
+	Do                       Do
+	Via, Address, Zone, Path string
+}
+
+// devices are what a peer has registered. It is unknown when the list could not be read.
+func devices(p gluster.Pool, peer string) ([]gluster.Device, bool) {
+	if p.Devices == nil || peer == "" {
+		return nil, false
+	}
+	var own []gluster.Device
+	for _, d := range *p.Devices {
+		if gluster.SameID(d.Peer, peer) {
+			own = append(own, d)
+		}
+	}
+	return own, true
+}
+
+// Disable disables every device of a peer that is not: the node takes no bricks (A7, G7).
+func Disable(p gluster.Pool, peer string) []Step { return turn(p, peer, false) }
+
+// Enable enables every device of a peer that is not.
+func Enable(p gluster.Pool, peer string) []Step { return turn(p, peer, true) }
+
+func turn(p gluster.Pool, peer string, on bool) []Step {
+	own, _ := devices(p, peer)
+	var steps []Step
+	for _, d := range own {
+		if d.Enabled != on {
+			what := DisableDevice
+			if on {
+				what = EnableDevice
+			}
+			steps = append(steps, Step{Do: what, Path: d.Path})
+		}
+	}
+	return steps
+}
+
+// GetFreeSpace returns what the enabled devices of a node have (G8). It fails if the list could not be read, a declared device is not in it, or one says
+// something that cannot be.
+func GetFreeSpace(p gluster.Pool, peer string, declared []string) (gluster.Space, error) {
+	own, known := devices(p, peer)
+	if !known {
+		return gluster.Space{}, fmt.Errorf("the pool does not tell its devices")
+	}
+	if missing := absent(own, declared); len(missing) > 0 {
+		return gluster.Space{}, fmt.Errorf("device %s is not registered", strings.Join(missing, ", "))
+	}
+	var sum gluster.Space
+	for _, d := range own {
+		if d.Free > d.Total {
+			return gluster.Space{}, fmt.Errorf("device %s says that more is free than there is", d.Path)
+		}
+		if !d.Enabled {
+			continue
+		}
+		if sum.Total+d.Total < sum.Total {
+			return gluster.Space{}, fmt.Errorf("device %s has a size that cannot be", d.Path)
+		}
+		sum.Free, sum.Total = sum.Free+d.Free, sum.Total+d.Total
+	}
+	return sum, nil
+}
+
+// absent are the declared devices that are not registered. Paths are compared as text, as glusterd2 does (a084).
+func absent(own []gluster.Device, declared []string) []string {
+	have := map[string]bool{}
+	for _, d := range own {
+		have[d.Path] = true
+	}
+	var missing []string
+	for _, path := range declared {
+		if !have[path] {
+			missing = append(missing, path)
+		}
+	}
+	return missing
+}
+
+// ReconcileStorageDevices registers what is declared, and has devices enabled exactly while the node is online. One that is offline is left as it is: nobody
+// puts bricks there.
+func ReconcileStorageDevices(p gluster.Pool, peer string, declared []string, state nodestate.State) []Step {
+	own, known := devices(p, peer)
+	if !known {
+		return nil
+	}
+	switch state {
+	case nodestate.Online:
+		var steps []Step
+		for _, path := range absent(own, declared) {
+			steps = append(steps, Step{Do: AddDevice, Path: path})
+		}
+		return append(steps, Enable(p, peer)...)
+	case nodestate.Offline:
+		return nil
+	}
+	return Disable(p, peer)
+}

@@ -1,0 +1,179 @@
+package node
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/decide/gluster"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/nodestate"
+)
+
+// scene has a node "me" that serves, and another one.
+func scene() *Facts {
+	return &Facts{
+		Node: &v1alpha1.GlusterNode{
+			ObjectMeta: metav1.ObjectMeta{Name: "pool-east-1", UID: "me"}, Spec: v1alpha1.GlusterNodeSpec{Zone: "east"}, Status: v1alpha1.GlusterNodeStatus{Joined: true},
+		},
+		Standing: gluster.Standing{Flags: nodestate.Of(true, true, false, false)},
+		Spec:     metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSpecValid, Message: "Fine."},
+		Claims:   gluster.Yes, Workload: gluster.Yes, Address: "10.0.0.1:24008", Devices: []string{"/dev/a", "/dev/b"}, Others: []string{"c", "b"},
+		Pool: gluster.Pool{
+			Peers:   &[]gluster.Peer{{ID: "me", Zone: "east", Online: true, Addresses: []string{"10.0.0.1:24008"}}, {ID: "b", Zone: "west", Online: true}},
+			Devices: &[]gluster.Device{device("/dev/a", true), device("/dev/b", true), {Peer: "b", Path: "/dev/a", Free: 1, Total: 1}},
+		},
+	}
+}
+
+func device(path string, enabled bool) gluster.Device {
+	return gluster.Device{Peer: "me", Path: path, Enabled: enabled, Free: 60, Total: 100}
+}
+
+// String has the conditions as letters in their order, T, F and U, then the steps.
+func (p Plan) String() string {
+	var out strings.Builder
+	for _, c := range p.Conditions {
+		out.WriteString(string(c.Status)[:1])
+	}
+	for _, s := range p.Steps {
+		fmt.Fprintf(&out, " %s", s.Do)
+		for _, of := range []string{s.Via, s.Zone, s.Path} {
+			if of != "" {
+				out.WriteString(":" + of)
+			}
+		}
+	}
+	return out.String()
+}
+
+type edit func(*Facts)
+
+func state(up, data, quiesce, destroy bool) edit {
+	return func(f *Facts) { f.Standing.Flags = nodestate.Of(up, data, quiesce, destroy) }
+}
+
+func fresh(f *Facts) {
+	f.Node.Status.Joined = false
+	*f.Pool.Peers = (*f.Pool.Peers)[1:]
+	*f.Pool.Devices = (*f.Pool.Devices)[2:]
+}
+
+func devicesAre(all ...gluster.Device) edit { return func(f *Facts) { f.Pool.Devices = &all } }
+
+func TestReconcile(t *testing.T) {
+	for name, row := range map[string]struct {
+		edits  []edit
+		want   string
+		reason string
+	}{
+		"it serves":                        {nil, "TTTTTTT", v1alpha1.ReasonReady},
+		"the spec is wrong":                {[]edit{func(f *Facts) { f.Spec.Status, f.Spec.Reason = metav1.ConditionFalse, "InvalidSpec" }}, "FUUUUUF", v1alpha1.ReasonInvalidSpec},
+		"nobody knows whether it is":       {[]edit{func(f *Facts) { f.Spec.Status, f.Spec.Reason = metav1.ConditionUnknown, "StepWaits" }}, "UUUUUUU", v1alpha1.ReasonStepWaits},
+		"a claim is not bound":             {[]edit{func(f *Facts) { f.Claims = gluster.No }}, "TFUUUUF", v1alpha1.ReasonPending},
+		"nobody knows of the claims":       {[]edit{func(f *Facts) { f.Claims = gluster.Unknown }}, "TUUUUUU", v1alpha1.ReasonPending},
+		"the server does not run":          {[]edit{func(f *Facts) { f.Workload = gluster.No }}, "TTFUUUF", v1alpha1.ReasonPending},
+		"nobody knows of the server":       {[]edit{func(f *Facts) { f.Workload = gluster.Unknown }}, "TTUUUUU", v1alpha1.ReasonPending},
+		"the pool is silent":               {[]edit{func(f *Facts) { f.Pool = gluster.Pool{} }}, "TTTUUUU", v1alpha1.ReasonPoolUnknown},
+		"G2: it joins":                     {[]edit{fresh}, "TTTFUUF Join:b:east", v1alpha1.ReasonStepTaken},
+		"G2: nobody can take it in":        {[]edit{fresh, func(f *Facts) { (*f.Pool.Peers)[0].Online = false }}, "TTTFUUF", v1alpha1.ReasonPending},
+		"G2: nor a stranger":               {[]edit{fresh, func(f *Facts) { f.Others = nil }}, "TTTFUUF", v1alpha1.ReasonPending},
+		"G2: its address is another's":     {[]edit{fresh, func(f *Facts) { (*f.Pool.Peers)[0].Addresses = []string{f.Address} }}, "TTTFUUF", v1alpha1.ReasonPeerConflict},
+		"not under maintenance":            {[]edit{fresh, state(false, false, true, false)}, "TTTFUUF", v1alpha1.ReasonStepWaits},
+		"nor while it is removed":          {[]edit{fresh, state(false, true, false, true)}, "TTTFUUF", v1alpha1.ReasonStepWaits},
+		"it was a member":                  {[]edit{fresh, func(f *Facts) { f.Node.Status.Joined = true }}, "TTTFUUF", v1alpha1.ReasonPeerMissing},
+		"its zone is another":              {[]edit{func(f *Facts) { (*f.Pool.Peers)[0].Zone = "me" }}, "TTTFUUF SetZone:east", v1alpha1.ReasonStepTaken},
+		"a node without a zone is its own": {[]edit{func(f *Facts) { f.Node.Spec.Zone = "" }}, "TTTFUUF SetZone:pool-east-1", v1alpha1.ReasonStepTaken},
+		"it is down":                       {[]edit{func(f *Facts) { (*f.Pool.Peers)[0].Online = false }, state(false, true, false, false)}, "TTTTFUF", v1alpha1.ReasonPeerDown},
+		"no list of devices":               {[]edit{func(f *Facts) { f.Pool.Devices = nil }}, "TTTTTUU", v1alpha1.ReasonPoolUnknown},
+		"a device is not registered":       {[]edit{devicesAre(device("/dev/a", true))}, "TTTTTFF AddDevice:/dev/b", v1alpha1.ReasonStepTaken},
+		"nor is another spelling of it":    {[]edit{devicesAre(device("/dev/a", true), device("/dev/b/", true))}, "TTTTTFF AddDevice:/dev/b", v1alpha1.ReasonStepTaken},
+		"one is disabled":                  {[]edit{devicesAre(device("/dev/a", true), device("/dev/b", false))}, "TTTTTFF EnableDevice:/dev/b", v1alpha1.ReasonStepTaken},
+		"G7: maintenance": {[]edit{state(true, true, true, false)}, "TTTTTFF DisableDevice:/dev/a DisableDevice:/dev/b",
+			v1alpha1.ReasonDeviceDisabled},
+		"G7: maintenance goes on":              {[]edit{state(true, true, true, false), devicesAre(device("/dev/a", false), device("/dev/b", false))}, "TTTTTFF", v1alpha1.ReasonDeviceDisabled},
+		"G7: maintenance ends":                 {[]edit{devicesAre(device("/dev/a", false), device("/dev/b", false))}, "TTTTTFF EnableDevice:/dev/a EnableDevice:/dev/b", v1alpha1.ReasonStepTaken},
+		"A7: it is being emptied":              {[]edit{state(true, true, false, true), devicesAre(device("/dev/a", true))}, "TTTTTFF DisableDevice:/dev/a", v1alpha1.ReasonDeviceDisabled},
+		"A7: its server is down":               {[]edit{state(false, true, false, true), func(f *Facts) { f.Workload = gluster.No }}, "TTFUUUF DisableDevice:/dev/a DisableDevice:/dev/b", v1alpha1.ReasonPending},
+		"nothing is registered while offline":  {[]edit{state(false, true, false, false), devicesAre(device("/dev/a", false))}, "TTTTTFF", v1alpha1.ReasonPending},
+		"A19: an external one":                 {[]edit{func(f *Facts) { f.Node.Spec.External = &v1alpha1.GlusterExternal{} }}, "TTT", v1alpha1.ReasonReady},
+		"A19: an external one does not answer": {[]edit{func(f *Facts) { f.Node.Spec.External, f.Workload = &v1alpha1.GlusterExternal{}, gluster.No }}, "TFF", v1alpha1.ReasonPeerDown},
+		"A19: nobody knows": {[]edit{func(f *Facts) {
+			f.Node.Spec.External, f.Workload = &v1alpha1.GlusterExternal{}, gluster.Unknown
+		}, state(false, true, true, true)}, "TUU", v1alpha1.ReasonPoolUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := scene()
+			for _, e := range row.edits {
+				e(f)
+			}
+			p := Reconcile(*f)
+			ready := p.Conditions[len(p.Conditions)-1]
+			if p.String() != row.want || ready.Reason != row.reason || ready.Type != v1alpha1.ConditionReady {
+				t.Errorf("got %q, %s; want %q, %s", p, ready.Reason, row.want, row.reason)
+			}
+			if (p.Message == "") != (ready.Status == metav1.ConditionTrue) {
+				t.Errorf("message %q while Ready is %s", p.Message, ready.Status)
+			}
+			for _, c := range p.Conditions {
+				if c.Message == "" || c.Reason == "" {
+					t.Errorf("says too little: %+v", c)
+				}
+			}
+		})
+	}
+}
+
+func TestGetFreeSpace(t *testing.T) {
+	f := scene()
+	for name, row := range map[string]struct {
+		devices  *[]gluster.Device
+		declared []string
+		want     Space
+		fails    string
+	}{
+		"G8: the sum":                    {f.Pool.Devices, f.Devices, gluster.Space{120, 200}, ""},
+		"G8: of enabled ones":            {&[]gluster.Device{device("/dev/a", true), device("/dev/b", false)}, f.Devices, gluster.Space{60, 100}, ""},
+		"no list":                        {nil, nil, gluster.Space{}, "does not tell"},
+		"a device is missing":            {f.Pool.Devices, []string{"/dev/a", "/dev/c"}, gluster.Space{}, "/dev/c is not registered"},
+		"more free than there is (a081)": {&[]gluster.Device{{Peer: "me", Path: "/d", Free: 2, Total: 1, Enabled: true}}, nil, gluster.Space{}, "more is free"},
+		"beyond 64 bits":                 {&[]gluster.Device{{Peer: "me", Path: "/d", Total: 1<<64 - 1, Enabled: true}, device("/e", true)}, nil, gluster.Space{}, "cannot be"},
+		"large":                          {&[]gluster.Device{{Peer: "me", Path: "/d", Free: 1 << 63, Total: 1 << 63, Enabled: true}}, nil, gluster.Space{1 << 63, 1 << 63}, ""},
+	} {
+		got, err := GetFreeSpace(gluster.Pool{Devices: row.devices}, "me", row.declared)
+		if got != row.want || (err != nil) != (row.fails != "") || err != nil && !strings.Contains(err.Error(), row.fails) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+func TestSpeaker(t *testing.T) {
+	at := func(h int) time.Time { return time.Date(2030, 1, 1, h, 0, 0, 0, time.UTC) }
+	one := func(name string, h int, joined bool, answer gluster.Answer) Candidate {
+		return Candidate{Name: name, Created: at(h), Joined: joined, Answer: answer}
+	}
+	leaving := func(c Candidate) Candidate { c.Leaving = true; return c }
+	for name, row := range map[string]struct {
+		all    []Candidate
+		want   string
+		begins bool
+	}{
+		"nobody":                                   {nil, "", false},
+		"the oldest begins":                        {[]Candidate{one("b", 2, false, gluster.Yes), one("a", 1, false, gluster.Yes)}, "a", true},
+		"of one age, the first by name":            {[]Candidate{one("b", 1, false, gluster.Yes), one("a", 1, false, gluster.Yes)}, "a", true},
+		"while it is silent, nobody does":          {[]Candidate{one("a", 1, false, gluster.No), one("b", 2, false, gluster.Yes)}, "", true},
+		"nor while nobody knows":                   {[]Candidate{one("a", 1, false, gluster.Unknown), one("b", 2, false, gluster.Yes)}, "", true},
+		"one that leaves begins nothing":           {[]Candidate{leaving(one("a", 1, false, gluster.Yes)), one("b", 2, false, gluster.Yes)}, "b", true},
+		"a member speaks, not the oldest":          {[]Candidate{one("a", 1, false, gluster.Yes), one("b", 2, true, gluster.Yes)}, "b", false},
+		"a silent member, and no other may speak":  {[]Candidate{one("a", 1, false, gluster.Yes), one("b", 2, true, gluster.No)}, "", false},
+		"a member that stays speaks":               {[]Candidate{leaving(one("a", 1, true, gluster.Yes)), one("b", 2, true, gluster.Yes)}, "b", false},
+		"one that leaves speaks if it is the last": {[]Candidate{leaving(one("a", 1, true, gluster.Yes)), one("b", 2, true, gluster.No)}, "a", false},
+	} {
+		if got, begins := Speaker(row.all); got != row.want || begins != row.begins && got != "" {
+			t.Errorf("%s: %q, %t", name, got, begins)
+		}
+	}
+}
