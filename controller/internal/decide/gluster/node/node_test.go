@@ -132,7 +132,7 @@ func TestGetFreeSpace(t *testing.T) {
 	for name, row := range map[string]struct {
 		devices  *[]gluster.Device
 		declared []string
-		want     Space
+		want     gluster.Space
 		fails    string
 	}{
 		"G8: the sum":                    {f.Pool.Devices, f.Devices, gluster.Space{120, 200}, ""},
