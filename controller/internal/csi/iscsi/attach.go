@@ -3,9 +3,13 @@ package iscsi
 import (
 	"cmp"
 	"context"
+	"reflect"
+	"slices"
+	"time"
 
 	"quarry.storage/quarry/controller/internal/csi/frame"
 	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/filesystem"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -17,15 +21,19 @@ func (b *Backend) Attach(ctx context.Context, a frame.Attachment) (map[string]st
 	if err != nil {
 		return nil, err
 	}
+	if done := b.again(ctx, s, a); done != nil {
+		return done, nil
+	}
 	var v sharedlun.Volume
+	var member san.Member
 	var sequence uint64
 	err = b.turns(ctx, s, func(ctx context.Context, t turn) (*sharedlun.Volume, error) {
 		now := t.volume(name)
-		_, member := t.Member(a.Node)
+		_, is := t.Member(a.Node)
 		switch {
 		case now == nil:
 			return nil, absent(a.Handle)
-		case !member:
+		case !is:
 			return nil, volume.Refuse(volume.NotFound, "node %s is no initiator of Iscsi %s", volume.Quote(a.Node), s.name())
 		case now.ReadyBytes == 0:
 			return nil, volume.Refuse(volume.Precondition, "volume %s is being made: nothing of it is shown yet", a.Handle)
@@ -35,6 +43,7 @@ func (b *Backend) Attach(ctx context.Context, a frame.Attachment) (map[string]st
 			return left, err
 		}
 		v, err = b.give(ctx, t, s, *now, a)
+		member, _ = t.Member(a.Node)
 		sequence = t.Group.Sequence
 		return nil, err
 	})
@@ -42,13 +51,65 @@ func (b *Backend) Attach(ctx context.Context, a frame.Attachment) (map[string]st
 		return nil, err
 	}
 	// Nobody has to have the turn for it: the node maps the volume only if the LUN says that it is its own.
-	if err := b.settle(ctx, s, v, sequence); err != nil {
+	if v, sequence, err = b.settle(ctx, s, v, sequence); err != nil {
 		return nil, err
 	}
 	if err := b.format(ctx, s, v, cmp.Or(a.Access.FSType, filesystem.Default)); err != nil {
 		return nil, err
 	}
+	b.keep(a.Handle, attachment{member: member, volume: v, sequence: sequence, at: time.Now()})
 	return sharedlun.Attached{Ref: s.ref, UUID: v.UUID}.Map(), nil
+}
+
+// repeatedWithin is how long after an attachment a repeated call for it may be answered by the node alone. The attacher mostly calls once more at once: it has not seen yet what it
+// wrote itself.
+const repeatedWithin = 30 * time.Second
+
+// attachment is what a call of Attach ended with: a volume that pods may see, and the node that has it, as it was known then.
+type attachment struct {
+	member   san.Member
+	volume   sharedlun.Volume
+	sequence uint64
+	at       time.Time
+}
+
+// again attaches a volume that was just attached to the same node, without a turn. It returns nil unless the node is what it was, and says that the LUN still has the volume as its own, that its
+// key counts there, and that the device shows what it has to: then nothing that a turn would do is left. What is remembered says only whether it is worth to ask.
+func (b *Backend) again(ctx context.Context, s storage, a frame.Attachment) map[string]string {
+	b.mu.Lock()
+	last, is := b.attachments[a.Handle]
+	b.mu.Unlock()
+	if !is || last.member.Node != a.Node || time.Since(last.at) > repeatedWithin {
+		return nil
+	}
+	members, err := b.Fleet.Members(ctx, s.ref)
+	unchanged := err == nil && slices.ContainsFunc(members, func(m san.Member) bool { return m.Usable() && reflect.DeepEqual(m, last.member) })
+	if unchanged {
+		_, err = b.Nodes.Map(ctx, a.Node, s.ref, last.member.Credential, last.volume, last.sequence)
+	}
+	if !unchanged || err != nil {
+		b.forget(a.Handle)
+		return nil
+	}
+	return sharedlun.Attached{Ref: s.ref, UUID: last.volume.UUID}.Map()
+}
+
+// keep remembers an attachment, and drops those that are of no use any more.
+func (b *Backend) keep(handle string, a attachment) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for h, old := range b.attachments {
+		if a.at.Sub(old.at) > repeatedWithin {
+			delete(b.attachments, h)
+		}
+	}
+	b.attachments[handle] = a
+}
+
+func (b *Backend) forget(handle string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.attachments, handle)
 }
 
 // give gives a volume to a node, and says on the LUN what becomes of it there.
@@ -69,10 +130,11 @@ func (b *Backend) give(ctx context.Context, t turn, s storage, now sharedlun.Vol
 
 // settle has what is new at the end of a volume zeroed on the node that holds it, and then the volume mapped there: no device shows anything of which it is
 // not known what it is.
-func (b *Backend) settle(ctx context.Context, s storage, v sharedlun.Volume, sequence uint64) error {
+// It returns the volume as it is then, and the sequence number that this was decided on.
+func (b *Backend) settle(ctx context.Context, s storage, v sharedlun.Volume, sequence uint64) (sharedlun.Volume, uint64, error) {
 	for v.Unready() {
 		if err := b.wait(ctx, s, v); err != nil {
-			return err
+			return v, sequence, err
 		}
 		err := b.turn(ctx, s, func(ctx context.Context, t turn) error {
 			now, err := t.same(v)
@@ -95,14 +157,15 @@ func (b *Backend) settle(ctx context.Context, s storage, v sharedlun.Volume, seq
 			return err
 		})
 		if err != nil {
-			return err
+			return v, sequence, err
 		}
 	}
-	return b.mapped(ctx, s, v, sequence)
+	return v, sequence, b.mapped(ctx, s, v, sequence)
 }
 
 // Detach takes a volume from a node, or from whichever has it. A node that does not answer has to be fenced first.
 func (b *Backend) Detach(ctx context.Context, handle, node string) error {
+	b.forget(handle)
 	s, name, err := b.find(ctx, handle)
 	if err != nil {
 		return err

@@ -63,6 +63,8 @@ type Backend struct {
 	mu sync.Mutex
 	// taken are the versions of the records that somebody had taken when the driver swept last, by UID of the Iscsi.
 	taken map[string]string
+	// attachments are the latest ones, by handle.
+	attachments map[string]attachment
 }
 
 var (
@@ -78,7 +80,7 @@ func New(cfg Config) *Backend {
 	if cfg.Pause == 0 {
 		cfg.Pause = time.Second
 	}
-	return &Backend{Config: cfg}
+	return &Backend{Config: cfg, attachments: map[string]attachment{}}
 }
 
 // Driver describes the driver: a volume is used on one initiator at a time, and moves between them.

@@ -82,3 +82,10 @@ func (l *leases) Store(_ context.Context, ownerUID string, r writer.Record, vers
 	l.records[ownerUID] = r
 	return strconv.Itoa(l.version), nil
 }
+
+// written is how often a record was written.
+func (l *leases) written() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stores
+}

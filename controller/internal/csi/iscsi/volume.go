@@ -96,7 +96,7 @@ func (b *Backend) ExpandVolume(ctx context.Context, handle string, size volume.R
 		return err
 	})
 	if err == nil && attached(v) && !v.Leaving {
-		err = b.settle(ctx, s, v, sequence)
+		v, _, err = b.settle(ctx, s, v, sequence)
 	}
 	return v.SizeBytes, err
 }

@@ -9,8 +9,10 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
+	"quarry.storage/quarry/controller/internal/csi/frame"
 	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/csirpc"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
@@ -370,5 +372,66 @@ func TestExpand_earlierMachine(t *testing.T) {
 	wantCode(t, <-done, codes.Unavailable)
 	if v := s.volume(name); v.ReadyBytes != 20*mib {
 		t.Errorf("%+v", v)
+	}
+}
+
+// TestAttach_repeated: a repeated call is answered by the node alone as long as nothing has changed. After anything else it is what a first one is.
+func TestAttach_repeated(t *testing.T) {
+	const volume = "the volume"
+	for name, c := range map[string]struct {
+		meanwhile func(s *suite, id string) error
+		node      string
+		// code of the repeated call, and whether it takes a turn.
+		code codes.Code
+		turn bool
+	}{
+		"nothing happens":      {node: "n2"},
+		"it is another node":   {node: "n3", code: codes.FailedPrecondition, turn: true},
+		"it was detached":      {meanwhile: func(s *suite, id string) error { return s.unpublish(id, "n2") }, node: "n2", turn: true},
+		"it grew, and is seen": {meanwhile: func(s *suite, id string) error { _, err := s.expand(id, 16*mib); return err }, node: "n2", turn: true},
+		"another process moved it": {meanwhile: func(s *suite, id string) error {
+			b := s.backend("csi/2", s.calls)
+			if err := b.Detach(s.t.Context(), id, "n2"); err != nil {
+				return err
+			}
+			_, err := b.Attach(s.t.Context(), frame.Attachment{Handle: id, Node: "n3", Access: csirpc.Access{Block: true}})
+			return err
+		}, node: "n2", code: codes.FailedPrecondition, turn: true},
+		"another process took it away": {meanwhile: func(s *suite, id string) error {
+			return s.backend("csi/2", s.calls).Detach(s.t.Context(), id, "n2")
+		}, node: "n2", turn: true},
+		"the node was fenced": {meanwhile: func(s *suite, _ string) error {
+			s.lun.Preempt(0xa2)
+			s.fleet.set("n2", func(m *san.Member) { m.Fenced = true })
+			return nil
+		}, node: "n2", code: codes.FailedPrecondition, turn: true},
+		"the node lost its key, and nobody knows": {meanwhile: func(s *suite, _ string) error { s.lun.Preempt(0xa2); return nil }, node: "n2", code: codes.FailedPrecondition, turn: true},
+		"the node was booted": {meanwhile: func(s *suite, _ string) error {
+			s.fleet.set("n2", func(m *san.Member) { m.ReportedBootID, m.Up = "b2", false })
+			return nil
+		}, node: "n2", code: codes.Unavailable, turn: true},
+		"it may be another machine": {meanwhile: func(s *suite, _ string) error {
+			s.fleet.set("n2", func(m *san.Member) { m.Stranger, m.ReportedBootID, m.Up = "it may be another machine", "", false })
+			return nil
+		}, node: "n2", code: codes.Unavailable, turn: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSuite(t)
+			id := s.create(volume, 8*mib).GetVolumeId()
+			if _, err := s.publish(id, "n2"); err != nil {
+				t.Fatal(err)
+			}
+			if c.meanwhile != nil {
+				if err := c.meanwhile(s, id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := s.leases.written()
+			_, err := s.publish(id, c.node)
+			wantCode(t, err, c.code)
+			if turn := s.leases.written() > before; turn != c.turn {
+				t.Errorf("it took a turn: %t; %v", turn, err)
+			}
+		})
 	}
 }
