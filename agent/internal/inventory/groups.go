@@ -23,6 +23,8 @@ var (
 // addGroups asks LVM about the devices that carry its label, if there are any, and joins the answer.
 func (i *Inventory) addGroups(ctx context.Context, devices []*observed) plan.Snapshot {
 	labelled, unclear := physicalVolumes(devices)
+	var snap plan.Snapshot
+	labelled, snap.ForeignGroups = i.spareShared(labelled)
 	told := i.report(ctx, labelled)
 	j := newJoin(labelled, told.pvs)
 	for _, d := range labelled {
@@ -33,7 +35,6 @@ func (i *Inventory) addGroups(ctx context.Context, devices []*observed) plan.Sna
 		j.device(d, told.vgs)
 		d.OtherNode = i.otherNode(d.OtherNode)
 	}
-	var snap plan.Snapshot
 	for _, vg := range told.vgs {
 		owner, ours := ownerOf(vg.Tags)
 		if !ours {

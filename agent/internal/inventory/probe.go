@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"quarry.storage/quarry/agent/internal/host/disk"
@@ -107,23 +106,6 @@ func (i *Inventory) probeOne(ctx context.Context, d *observed) {
 
 // contentFact names what a read of a device tells, among facts that could not be read.
 const contentFact = "content"
-
-// addSharedLUNs finds the devices that are LUNs of Iscsis among those whose content could not be read: such a LUN carries the group of its Iscsi and no other one. Of those
-// that could be read, what is on them is known better. Nobody is asked while all can be read.
-func (i *Inventory) addSharedLUNs(devices []*observed) {
-	unread := func(d *observed) bool {
-		return d.Type != "partition" && slices.Contains(i.cfg.ProbeTypes, d.Type) && d.PVUUID == "" &&
-			slices.ContainsFunc(d.Unreadable, func(fact string) bool { return strings.HasPrefix(fact, contentFact+": ") })
-	}
-	if i.cfg.SharedLUNs == nil || !slices.ContainsFunc(devices, unread) {
-		return
-	}
-	// Those that it cannot tell of stay what they are, which is unknown.
-	known, _ := i.cfg.SharedLUNs.Devices()
-	for _, d := range devices {
-		d.IscsiLUN = unread(d) && slices.Contains(known, d.KernelName)
-	}
-}
 
 // bounded gives up on a read after the timeout; the read itself cannot be interrupted and goes on in the background.
 func bounded[T any](ctx context.Context, i *Inventory, path string, work func(context.Context) (T, error)) (T, error) {

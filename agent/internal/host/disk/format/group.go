@@ -14,6 +14,8 @@ type Group struct {
 	Name, UUID string
 	// Tags of the group, ordered.
 	Tags []string
+	// SystemID says which host the group is of; empty for one of any host.
+	SystemID string
 }
 
 const (
@@ -61,6 +63,7 @@ func currentText(im *Image, area int64) []byte {
 var (
 	groupLine = regexp.MustCompile(`^([A-Za-z0-9+_.-]+) \{$`)
 	idLine    = regexp.MustCompile(`^id = "([A-Za-z0-9-]+)"$`)
+	hostLine  = regexp.MustCompile(`^system_id = "([A-Za-z0-9+_.-]+)"$`)
 	tagsLine  = regexp.MustCompile(`^tags = \[(.*)\]$`)
 )
 
@@ -79,6 +82,9 @@ func parseGroup(text []byte) Group {
 		}
 		if m := idLine.FindSubmatch(line); m != nil {
 			g.UUID = string(m[1])
+		}
+		if m := hostLine.FindSubmatch(line); m != nil {
+			g.SystemID = string(m[1])
 		}
 		if m := tagsLine.FindSubmatch(line); m != nil {
 			g.Tags = quoted(string(m[1]))

@@ -108,3 +108,27 @@ func TestParseGroup(t *testing.T) {
 		}
 	}
 }
+
+func TestParseGroup_systemID(t *testing.T) {
+	const owner = "6d1f8f3e-0000-4000-8000-000000000014"
+	text := "quarry-" + owner + ` {
+id = "5h1j9E-nkta-0anD-ME4d-osH6-kglY-3p3OR9"
+seqno = 12
+format = "lvm2"
+status = ["RESIZEABLE", "READ", "WRITE"]
+flags = []
+tags = ["quarry.storage/iscsi=` + owner + `", "quarry.storage/epoch=3"]
+system_id = "quarry-` + owner + `"
+extent_size = 8192
+
+physical_volumes {
+system_id = "another"
+`
+	want := Group{
+		Name: "quarry-" + owner, UUID: "5h1j9E-nkta-0anD-ME4d-osH6-kglY-3p3OR9", SystemID: "quarry-" + owner,
+		Tags: []string{"quarry.storage/epoch=3", "quarry.storage/iscsi=" + owner},
+	}
+	if diff := cmp.Diff(want, parseGroup([]byte(text))); diff != "" {
+		t.Error(diff)
+	}
+}
