@@ -92,7 +92,7 @@ func work(ctx context.Context, cfg config.Config, log logr.Logger, registry *pro
 	serverConfig.Shares = shares
 	luns, initiator := newLuns(cfg, serverConfig.BootID, log)
 	serverConfig.Luns = luns
-	groups := newSharedGroups(ctx, cfg, luns, volumes, disks, log)
+	groups := newSharedGroups(ctx, cfg, luns, volumes, disks, serverConfig.Node.Changing, log)
 	defer groups.Close()
 	serverConfig.SharedGroups = groups
 	shared.groups.Store(groups)

@@ -21,7 +21,7 @@ import (
 
 // newSharedGroups connects work on the groups of shared LUNs to the tools of this node. disks is the one that the engine works with, too.
 func newSharedGroups(
-	ctx context.Context, cfg config.Config, luns sharedgroup.Luns, volumes *lvm.LVM, disks *disk.Tool, log logr.Logger,
+	ctx context.Context, cfg config.Config, luns sharedgroup.Luns, volumes *lvm.LVM, disks *disk.Tool, changing func() (end func()), log logr.Logger,
 ) *sharedgroup.Service {
 	return sharedgroup.New(ctx, sharedgroup.Config{
 		Node:        cfg.NodeName,
@@ -29,6 +29,7 @@ func newSharedGroups(
 		Groups:      tools.Groups{LVM: shared.New(volumes), Disks: disks, Proc: cfg.ProcDir},
 		Devices:     newLinear(cfg),
 		Epochs:      epoch.Files{Dir: cfg.SharedDir},
+		Changing:    changing,
 		Filesystems: tools.Filesystems{FS: fs.New(hostrun.Real{})},
 		Log:         log.WithName("sharedgroup"),
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"quarry.storage/quarry/agent/internal/sharedgroup"
@@ -29,6 +30,7 @@ type Node struct {
 	zeroGate               chan struct{} // zeroing waits here before each extent
 	lookGate               chan struct{} // whoever looks for the LUN waits here
 	looking                int           // who does
+	changing               atomic.Int64  // how many calls say that they change something
 	running                chan struct{} // closed when the command of LVM that runs is gone; nil when none ran
 	left                   chan struct{} // the one that an agent of before left
 	mu                     sync.Mutex    // of fault, gates and commands
@@ -59,7 +61,13 @@ func (s *SAN) AddNode(t testing.TB, key uint64) *Node {
 }
 
 func (n *Node) start(ctx context.Context) {
-	n.Service = sharedgroup.New(context.WithoutCancel(ctx), sharedgroup.Config{Node: n.name, Luns: luns{n}, Groups: groups{n}, Devices: devices{n}, Filesystems: filesystems{n}, Epochs: epochs{n}})
+	n.Service = sharedgroup.New(context.WithoutCancel(ctx), sharedgroup.Config{Node: n.name, Luns: luns{n}, Groups: groups{n}, Devices: devices{n}, Filesystems: filesystems{n}, Epochs: epochs{n}, Changing: n.announce})
+}
+
+// announce counts a call that changes something, until it ends.
+func (n *Node) announce() (end func()) {
+	n.changing.Add(1)
+	return func() { n.changing.Add(-1) }
 }
 
 // Restart starts the agent of the node again: what it keeps in memory only is gone.

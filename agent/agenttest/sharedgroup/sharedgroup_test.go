@@ -1,6 +1,10 @@
 package sharedgroup
 
-import "testing"
+import (
+	"testing"
+
+	"quarry.storage/quarry/pkg/sharedlun"
+)
 
 func model(t *testing.T) (*LUN, *Node, *Node) {
 	san := NewSAN()
@@ -17,4 +21,24 @@ func TestContract_model(t *testing.T) {
 			Preempt: l.Preempt,
 		}
 	})
+}
+
+// TestService_saysThatItChanges: whoever watches the node knows of each change while it is made, and of none afterwards.
+func TestService_saysThatItChanges(t *testing.T) {
+	l, n, other := model(t)
+	points := map[point]int{}
+	n.mu.Lock()
+	n.fault = func(p point) error {
+		if points[p]++; n.changing.Load() == 0 {
+			t.Errorf("at point %d nobody was told of a change", p)
+		}
+		return nil
+	}
+	n.mu.Unlock()
+	c := &check{T: t, Site: Site{A: n, B: other, Lun: l.Identity()}, ref: sharedlun.Ref{Lun: l.Identity(), OwnerUID: contractOwner}, epoch: 1}
+	v := c.mapped()
+	c.must(n.Unmap(t.Context(), c.ref, v.UUID, c.group.Sequence, false))
+	if left := n.changing.Load(); left != 0 || points[beforeWrite] == 0 || points[deviceStep] == 0 {
+		t.Errorf("%d changes have no end; %v", left, points)
+	}
 }

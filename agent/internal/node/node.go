@@ -100,6 +100,10 @@ func (e *Engine) Run(ctx context.Context) error {
 	return e.hub.run(ctx)
 }
 
+// Changing says that something is changed on the node that this engine does not change, until end is called: what the kernel tells of it is looked at afterwards, once. A change that takes long is
+// not waited for.
+func (e *Engine) Changing() (end func()) { return e.hub.underway.begin() }
+
 // Observe returns what the node looks like at a moment not before the call, and shows it to the followers too.
 func (e *Engine) Observe(ctx context.Context) (plan.Snapshot, error) { return e.hub.observe(ctx) }
 

@@ -91,6 +91,7 @@ func (s *Service) writing(ctx context.Context, ref sharedlun.Ref, w sharedlun.Ma
 	if c.found, err = s.cfg.Groups.Look(ctx, c.device, ref); err != nil {
 		return unread(err)
 	}
+	defer s.cfg.Changing()()
 	return unknown(work(ctx, c))
 }
 

@@ -69,6 +69,7 @@ func (s *Service) Map(
 	if err != nil {
 		return sharedlun.Mapping{}, err
 	}
+	defer s.cfg.Changing()()
 	if err := s.bring(ctx, w); err != nil {
 		return sharedlun.Mapping{}, unknown(err)
 	}
@@ -221,6 +222,7 @@ func (s *Service) Unmap(ctx context.Context, ref sharedlun.Ref, volume string, s
 	if err := s.newest(k, sequence, true); err != nil {
 		return err
 	}
+	defer s.cfg.Changing()()
 	s.cancel(formatKey(k))
 	if err := s.end(ctx, k); err != nil {
 		return unknown(err)

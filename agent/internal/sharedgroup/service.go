@@ -82,7 +82,9 @@ type Config struct {
 	// Filesystems makes the first filesystems of volumes.
 	Filesystems Filesystems
 	Epochs      Epochs
-	Log         logr.Logger
+	// Changing tells whoever watches this node that its devices are changed here, until end is called; nil when nobody watches.
+	Changing func() (end func())
+	Log      logr.Logger
 }
 
 // Service works on the groups of all LUNs. Its methods are safe for concurrent use.
@@ -106,6 +108,9 @@ type Service struct {
 // New makes a Service. What it does in the background ends with the context, and with Close.
 func New(ctx context.Context, cfg Config) *Service {
 	ctx, cancel := context.WithCancel(ctx)
+	if cfg.Changing == nil {
+		cfg.Changing = func() func() { return func() {} }
+	}
 	return &Service{cfg: cfg, background: ctx, stop: cancel, quiet: map[string]bool{}, orders: map[string]order{}, tasks: map[string]*task{}, guards: map[string]*guard{}, pacers: map[string]*pacer{}}
 }
 
