@@ -194,3 +194,12 @@ type Chap struct {
 
 // NoChap is the version of no credentials.
 const NoChap = "none"
+
+// carry takes over since when what is seen now was seen.
+func carry(now, then map[string]time.Time) {
+	for name := range now {
+		if at := then[name]; !at.IsZero() {
+			now[name] = at
+		}
+	}
+}

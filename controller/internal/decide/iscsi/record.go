@@ -172,3 +172,8 @@ func (v *View) missing(g *sharedlun.Group) (out []string) {
 func bad(reason, message string) backend.Finding {
 	return backend.Finding{Kind: backend.Bad, Reason: reason, Message: message}
 }
+
+// fenced reports whether a member is on record as fenced.
+func fenced(m *v1alpha1.Member) bool {
+	return m != nil && m.Spec.Reservation != nil && m.Spec.Reservation.Fenced
+}

@@ -77,15 +77,6 @@ func (v *View) since(last *View) {
 	}
 }
 
-// carry takes over since when what is seen now was seen.
-func carry(now, then map[string]time.Time) {
-	for name := range now {
-		if at := then[name]; !at.IsZero() {
-			now[name] = at
-		}
-	}
-}
-
 // Seen returns what the view was made of.
 func (v *View) Seen() Observation { return v.seen }
 
@@ -189,33 +180,6 @@ func (v *View) zeroing(node string) []string {
 	return out
 }
 
-func (v *View) deleting() bool { return !v.seen.Iscsi.DeletionTimestamp.IsZero() }
-
-// removed reports whether the group is gone for good, or a person gave the LUN up as it is.
-func (v *View) removed() bool { return v.released() || v.gone() }
-
-// gone reports whether the group was removed with its Iscsi: nothing of ours is on the LUN but keys.
-func (v *View) gone() bool {
-	return v.deleting() && v.rec.group != "" && v.seen.Iscsi.Annotations[v1alpha1.AnnotationGroupRemoved] == v.rec.group
-}
-
-// released reports whether a person lets the Iscsi go whatever is on its LUN.
-func (v *View) released() bool {
-	return v.deleting() && v.seen.Iscsi.Annotations[v1alpha1.AnnotationRemove] == string(v.seen.Iscsi.UID)
-}
-
-// blank reports whether it is known that there is no group. While one is being made, nothing at all may be on the LUN.
-func (v *View) blank() bool {
-	r := v.seen.Reading
-	return v.rec.group == "" && r.Known && r.Contents.Group == nil && (v.rec.forming == "" || v.deleting() && r.Contents.Content == "")
-}
-
-// over reports whether an Iscsi that is being deleted has no group to remove any more.
-func (v *View) over() bool { return v.removed() || v.untouched() || v.blank() }
-
-// untouched reports whether nothing was ever written to a LUN: no Member has anything on record.
-func (v *View) untouched() bool { return v.rec.group == "" && v.rec.forming == "" && v.rec.lun == nil }
-
 // Hosts returns the hosts that have a session with the target, or devices of the group's volumes, or a key, or that something waits for.
 func (v *View) Hosts() []string {
 	var out []string
@@ -254,11 +218,6 @@ func (v *View) Facts(host string) backend.Facts {
 		f.Reason, f.Problem = v1alpha1.ReasonFenced, "is fenced, so that it cannot write to the LUN; booted, it gets another key. Its agent is away: "+f.Problem
 	}
 	return f
-}
-
-// fenced reports whether a member is on record as fenced.
-func fenced(m *v1alpha1.Member) bool {
-	return m != nil && m.Spec.Reservation != nil && m.Spec.Reservation.Fenced
 }
 
 // data says what is known about volumes on a host. While the Iscsi is being deleted, the group itself is what its members hold.
