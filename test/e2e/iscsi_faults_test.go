@@ -68,6 +68,7 @@ func TestIscsiNodeDies(t *testing.T) {
 	if at, err := attachedTo(t.Context(), volume); err != nil || len(at) != 1 || at[0] != victim {
 		t.Errorf("nobody vouched for %s, and the volume is attached to %v; %v", victim, at, err)
 	}
+	followAttachments(t, volume)
 	back := outOfService(t, victim)
 	begin := time.Now()
 	next = waitPod(t, next, corev1.PodRunning)

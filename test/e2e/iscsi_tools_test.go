@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -99,4 +100,50 @@ func secretOf(t *testing.T, i *v1alpha1.Iscsi, username, password string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// followAttachments logs when attachments of a volume come, are to go, are attached and are gone, counted from now, until the test ends: between a wish of Kubernetes and what the driver makes
+// of it lies the back-off of its controllers.
+func followAttachments(t *testing.T, v *corev1.PersistentVolume) {
+	t.Helper()
+	begin, ctx, done := time.Now(), t.Context(), make(chan struct{})
+	t.Cleanup(func() { <-done })
+	go func() {
+		defer close(done)
+		was := map[string]string{}
+		for {
+			if all, err := attachments(ctx); err == nil {
+				now := map[string]string{}
+				for _, a := range all {
+					if a.Spec.Source.PersistentVolumeName == nil || *a.Spec.Source.PersistentVolumeName != v.Name {
+						continue
+					}
+					state := fmt.Sprintf("attached: %t, to go: %t", a.Status.Attached, a.DeletionTimestamp != nil)
+					if e := a.Status.DetachError; e != nil {
+						state += ", not detached: " + e.Message
+					}
+					if e := a.Status.AttachError; e != nil {
+						state += ", not attached: " + e.Message
+					}
+					now[a.Spec.NodeName] = state
+				}
+				for node := range was {
+					if now[node] == "" {
+						now[node] = "gone"
+					}
+				}
+				for node, state := range now {
+					if was[node] != state {
+						t.Logf("IscsiAttachment: after %.1f s on %s: %s", time.Since(begin).Seconds(), node, state)
+					}
+				}
+				was = now
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(500 * time.Millisecond):
+			}
+		}
+	}()
 }
