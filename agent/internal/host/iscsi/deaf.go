@@ -36,8 +36,40 @@ func (h *Host) heard(err error) {
 }
 
 func (h *Host) deafProblem() *sharedlun.Problem {
+	if others := h.strangers(); len(others) > 0 {
+		return sharedlun.NewProblem(sharedlun.ReasonNoTools,
+			"iscsid on node %s does not answer. Programs of the host talk to it that may be of another version, and keep it waiting for as long as they run: end iscsiadm (%s) there. Sessions go on meanwhile.",
+			h.cfg.NodeName, strings.Join(others, ", "))
+	}
 	return sharedlun.NewProblem(sharedlun.ReasonNoTools,
 		"iscsid on node %s does not answer. Restart it there, unless it is the agent's, which is restarted by itself. Sessions go on meanwhile.", h.cfg.NodeName)
+}
+
+// strangers are the processes of iscsiadm beside iscsid that see other mounts than it does: they are of another installation. The length of a request is another one in each
+// version of open-iscsi, and iscsid reads each to its end before it serves anybody else. What cannot be read names nobody.
+func (h *Host) strangers() (pids []string) {
+	mounts := func(pid int) string {
+		of, err := os.Readlink(filepath.Join(h.cfg.Proc, strconv.Itoa(pid), "ns/mnt"))
+		if err != nil {
+			return ""
+		}
+		return of
+	}
+	daemons, err := h.processes(daemon)
+	if err != nil || len(daemons) == 0 {
+		return nil
+	}
+	own := mounts(daemons[0])
+	clients, err := h.processes(iscsiadm)
+	if err != nil || own == "" {
+		return nil
+	}
+	for _, pid := range clients {
+		if of := mounts(pid); of != "" && of != own {
+			pids = append(pids, fmt.Sprintf("process %d", pid))
+		}
+	}
+	return pids
 }
 
 // clear ends what is left of our iscsid once it has been deaf for long. It leaves that of others alone.

@@ -177,3 +177,34 @@ func TestMessage(t *testing.T) {
 		t.Error("a short reply is one")
 	}
 }
+
+// TestDeaf_strangers: an iscsiadm of another installation may be of another version, for whose request iscsid waits. One of its own is not named.
+func TestDeaf_strangers(t *testing.T) {
+	n, h := newNode(t)
+	n.deaf(h, false)
+	says := func() string {
+		i, err := h.Initiator(t.Context())
+		if err != nil || i.Problem == nil || i.Problem.Reason != sharedlun.ReasonNoTools {
+			t.Fatalf("%+v, %v", i, err)
+		}
+		return i.Problem.Message
+	}
+	for pid, mounts := range map[string]string{"60": "mnt:[1]", "61": "mnt:[3]", "62": "mnt:[4]"} {
+		network := "net:[1]"
+		if pid == "62" {
+			network = "net:[2]" // It talks to another one.
+		}
+		n.file("iscsiadm\n", "proc", pid, "comm")
+		n.link(network, "proc", pid, "ns/net")
+		n.link(mounts, "proc", pid, "ns/mnt")
+	}
+	if text := says(); !strings.Contains(text, "end iscsiadm (process 61) there") {
+		t.Errorf("%q", text)
+	}
+	if err := os.RemoveAll(filepath.Join(n.dir, "proc/61")); err != nil {
+		t.Fatal(err)
+	}
+	if text := says(); strings.Contains(text, "iscsiadm") {
+		t.Errorf("%q", text)
+	}
+}
