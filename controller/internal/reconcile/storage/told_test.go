@@ -7,8 +7,8 @@ import (
 	"quarry.storage/quarry/controller/internal/backend/backendtest"
 )
 
-// TestTold: what the status of a Member says counts as told by this controller only once it saw the host, and wrote what it saw.
-func TestTold(t *testing.T) {
+// TestTold_byThisController: what the status of a Member says counts as told by this controller only once it saw the host, and wrote what it saw.
+func TestTold_byThisController(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	s.cluster("pool", "n1", "n2")
 	told := func(node string) bool { return s.clusters.Told.Until(s.time())(s.mustMember("pool", node).UID) }
