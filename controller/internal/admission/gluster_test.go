@@ -205,8 +205,10 @@ func TestGluster_nodes(t *testing.T) {
 		"A14b: one claim twice":             {storage(v1alpha1.GlusterStorage{PVCName: "a"}, v1alpha1.GlusterStorage{PVCName: "a"}), "must be given once"},
 		"a pattern of devices":              {storage(v1alpha1.GlusterStorage{Device: "/dev/sd[b-d]"}), "a device path must be absolute"},
 		"a device with another spelling":    {storage(v1alpha1.GlusterStorage{Device: "/dev/sdb/"}), "a device path must be absolute"},
-		"a device on any node": {func(o *node) { o.Spec.Storage = []v1alpha1.GlusterStorage{{Device: "/dev/sdb"}} },
-			"needs a required nodeAffinity"},
+		"a device on any node": {
+			func(o *node) { o.Spec.Storage = []v1alpha1.GlusterStorage{{Device: "/dev/sdb"}} },
+			"needs a required nodeAffinity",
+		},
 		"A18: no cluster":       {func(o *node) { o.Spec.Cluster = "" }, "spec.cluster"},
 		"a strange zone":        {func(o *node) { o.Spec.Zone = "a b" }, "spec.zone"},
 		"an external lost node": {func(o *node) { o.Spec.External, o.Spec.Storage, o.Spec.Lost = external, nil, "x" }, "cannot be declared lost"},

@@ -43,8 +43,10 @@ func axScript(t *testing.T) *script {
 	st := newStage(t, recordedAt, cluster.Config{HealBroken: true, Lease: 29400 * time.Millisecond})
 	s := &script{stage: st, runs: []string{"a", "v", "w", "x"}, early: map[string]*sent{}}
 	for i, first := range [][2]string{
-		{"82d3c646-aaee-4bb5-8583-a7154c0859fd", "4f6c539d-1b02-4ff1-9c94-55da0bbbba40"}, {"8fbee2d9-b1d0-4fca-9f2f-d4b193ca0d01", ""},
-		{"b42340ff-b5e4-4ddb-9b99-b414d9f02609", "7059117c-a7ac-4e69-a285-c4bddfb85df5"}, {},
+		{"82d3c646-aaee-4bb5-8583-a7154c0859fd", "4f6c539d-1b02-4ff1-9c94-55da0bbbba40"},
+		{"8fbee2d9-b1d0-4fca-9f2f-d4b193ca0d01", ""},
+		{"b42340ff-b5e4-4ddb-9b99-b414d9f02609", "7059117c-a7ac-4e69-a285-c4bddfb85df5"},
+		{},
 	} {
 		s.server(i+1, first[0], first[1], blocks).Start()
 	}

@@ -279,9 +279,17 @@ func TestStand_random(t *testing.T) {
 		}
 	}
 	for _, edge := range [][2]nodestate.State{
-		{nodestate.Online, nodestate.Offline}, {nodestate.Offline, nodestate.Online}, {nodestate.Online, nodestate.Quiesced}, {nodestate.Quiesced, nodestate.Online},
-		{nodestate.Offline, nodestate.Quiesced}, {nodestate.Quiesced, nodestate.Offline}, {nodestate.Online, nodestate.Failed}, {nodestate.Offline, nodestate.Failed},
-		{nodestate.Quiesced, nodestate.Failed}, {nodestate.Failed, nodestate.Abandoned}, {nodestate.Abandoned, nodestate.Failed},
+		{nodestate.Online, nodestate.Offline},
+		{nodestate.Offline, nodestate.Online},
+		{nodestate.Online, nodestate.Quiesced},
+		{nodestate.Quiesced, nodestate.Online},
+		{nodestate.Offline, nodestate.Quiesced},
+		{nodestate.Quiesced, nodestate.Offline},
+		{nodestate.Online, nodestate.Failed},
+		{nodestate.Offline, nodestate.Failed},
+		{nodestate.Quiesced, nodestate.Failed},
+		{nodestate.Failed, nodestate.Abandoned},
+		{nodestate.Abandoned, nodestate.Failed},
 	} {
 		if !seen[edge] {
 			t.Errorf("never seen: %s to %s", edge[0], edge[1])

@@ -233,8 +233,10 @@ func TestDecide_resumes(t *testing.T) {
 		"refused a while ago":                                {func(m *move) { m.Asked = *ago(Backoff) }, nil, "Ask ReplaceBrick on d-id again 1"},
 		"refused often":                                      {func(m *move) { m.Asked, m.Repeated = *ago(15 * time.Minute), 9 }, nil, "Wait BrickMoving after 1m0s"},
 		"healing was enabled":                                {func(m *move) { m.Request = v1alpha1.GlusterEnableSelfHeal }, nil, "Ask ReplaceBrick on d-id"},
-		"healing was enabled, without an answer": {both(lost(time.Minute), func(m *move) { m.Request = v1alpha1.GlusterEnableSelfHeal }), nil,
-			"Wait AnswerLost? after 9m0s"},
+		"healing was enabled, without an answer": {
+			both(lost(time.Minute), func(m *move) { m.Request = v1alpha1.GlusterEnableSelfHeal }), nil,
+			"Wait AnswerLost? after 9m0s",
+		},
 		"the server is down now":          {nil, []edit{func(f *Facts) { (*f.Pool.Peers)[0].Online = false }}, "Wait PeerDown"},
 		"the volume is gone":              {lost(time.Minute), []edit{func(f *Facts) { f.Pool.Volumes = &[]gluster.Volume{} }}, "Record whole"},
 		"nobody knows whether it is":      {clean, []edit{func(f *Facts) { f.Pool.Volumes = nil }}, "Wait PoolUnknown?"},

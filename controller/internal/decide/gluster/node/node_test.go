@@ -92,8 +92,11 @@ func TestReconcile(t *testing.T) {
 		"a device is not registered":       {[]edit{devicesAre(device("/dev/a", true))}, "TTTTTFF AddDevice:/dev/b", v1alpha1.ReasonStepTaken},
 		"nor is another spelling of it":    {[]edit{devicesAre(device("/dev/a", true), device("/dev/b/", true))}, "TTTTTFF AddDevice:/dev/b", v1alpha1.ReasonStepTaken},
 		"one is disabled":                  {[]edit{devicesAre(device("/dev/a", true), device("/dev/b", false))}, "TTTTTFF EnableDevice:/dev/b", v1alpha1.ReasonStepTaken},
-		"G7: maintenance": {[]edit{state(true, true, true, false)}, "TTTTTFF DisableDevice:/dev/a DisableDevice:/dev/b",
-			v1alpha1.ReasonDeviceDisabled},
+		"G7: maintenance": {
+			[]edit{state(true, true, true, false)},
+			"TTTTTFF DisableDevice:/dev/a DisableDevice:/dev/b",
+			v1alpha1.ReasonDeviceDisabled,
+		},
 		"G7: maintenance goes on":              {[]edit{state(true, true, true, false), devicesAre(device("/dev/a", false), device("/dev/b", false))}, "TTTTTFF", v1alpha1.ReasonDeviceDisabled},
 		"G7: maintenance ends":                 {[]edit{devicesAre(device("/dev/a", false), device("/dev/b", false))}, "TTTTTFF EnableDevice:/dev/a EnableDevice:/dev/b", v1alpha1.ReasonStepTaken},
 		"A7: it is being emptied":              {[]edit{state(true, true, false, true), devicesAre(device("/dev/a", true))}, "TTTTTFF DisableDevice:/dev/a", v1alpha1.ReasonDeviceDisabled},

@@ -33,7 +33,7 @@ func with(description string) Replica {
 }
 
 var words = map[string]func(*Replica){
-	"old":         func(r *Replica) { r.Revision = "old" },
+	"old": func(r *Replica) { r.Revision = "old" },
 	"pending": func(r *Replica) {
 		r.Phase, r.Readiness, r.PendingSince, r.Late.For = Pending, NotReady, now.Add(-time.Minute), time.Minute
 	},
