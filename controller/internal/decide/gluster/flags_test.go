@@ -2,7 +2,6 @@ package gluster
 
 import (
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -233,63 +232,86 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
+// wanderer is a node to which things happen.
+type wanderer struct {
+	t              *testing.T
+	rand           *rand.Rand
+	node           *v1alpha1.GlusterNode
+	clock, changed time.Time
+	online         Answer
+	data           nodestate.Data
+	last           nodestate.State
+	seen           map[[2]nodestate.State]bool
+}
+
+// happen changes what is seen, or wanted.
+func (w *wanderer) happen() {
+	w.clock = w.clock.Add(time.Duration(1+w.rand.IntN(30)) * time.Second)
+	if w.rand.IntN(6) == 0 {
+		w.online = Answer(w.rand.IntN(3))
+	}
+	if w.rand.IntN(20) == 0 {
+		w.data = nodestate.Data(w.rand.IntN(3))
+	}
+	switch w.rand.IntN(100) {
+	case 0, 1:
+		w.node.Spec.DesiredState = v1alpha1.GlusterDisabled
+	case 2, 3:
+		w.node.Spec.DesiredState = v1alpha1.GlusterEnabled
+	case 4:
+		w.node.DeletionTimestamp = &metav1.Time{Time: w.clock}
+	}
+}
+
+// look decides, and checks what was decided.
+func (w *wanderer) look() {
+	s := Stand(w.node, Sight{Online: w.online, Answers: Unknown, Data: w.data, Started: now, Now: w.clock})
+	if old := w.node.Status.Flags; old != nil && old.IsUp != s.Flags.IsUp() {
+		if w.clock.Sub(w.changed) < Debounce {
+			w.t.Fatalf("isUp changes after %s", w.clock.Sub(w.changed))
+		}
+		w.changed = w.clock
+	}
+	state := s.State()
+	if deleted := w.node.DeletionTimestamp != nil; deleted != (state == nodestate.Failed || state == nodestate.Abandoned) {
+		w.t.Fatalf("deleted %t, and %s", deleted, state)
+	}
+	if state == nodestate.Abandoned && w.data != nodestate.DataAbsent {
+		w.t.Fatalf("abandoned with data %d", w.data)
+	}
+	if w.last != state {
+		w.seen[[2]nodestate.State{w.last, state}] = true
+	}
+	w.last = state
+	w.node.Status.Flags, w.node.Status.OtherSince = &v1alpha1.MemberFlags{IsUp: s.Flags.IsUp()}, s.OtherSince
+}
+
 // TestStand_random: whatever is seen, a deleted node stays so, data that nobody can look for are data, and the flag isUp never changes twice in a minute.
 func TestStand_random(t *testing.T) {
 	seen := map[[2]nodestate.State]bool{}
 	for seed := range uint64(200) {
-		r := rand.New(rand.NewPCG(seed, 4)) //nolint:gosec // No secret.
-		n := &v1alpha1.GlusterNode{ObjectMeta: metav1.ObjectMeta{UID: "me"}}
-		clock, changed, last := now, now.Add(-time.Hour), nodestate.State("")
-		online, data := Yes, nodestate.DataPresent
+		w := wanderer{
+			t: t, rand: rand.New(rand.NewPCG(seed, 4)), seen: seen, online: Yes, data: nodestate.DataPresent, //nolint:gosec // No secret.
+			node: &v1alpha1.GlusterNode{ObjectMeta: metav1.ObjectMeta{UID: "me"}}, clock: now, changed: now.Add(-time.Hour),
+		}
 		for range 300 {
-			clock = clock.Add(time.Duration(1+r.IntN(30)) * time.Second)
-			if r.IntN(6) == 0 {
-				online = Answer(r.IntN(3))
-			}
-			if r.IntN(20) == 0 {
-				data = nodestate.Data(r.IntN(3))
-			}
-			switch r.IntN(100) {
-			case 0, 1:
-				n.Spec.DesiredState = v1alpha1.GlusterDisabled
-			case 2, 3:
-				n.Spec.DesiredState = v1alpha1.GlusterEnabled
-			case 4:
-				n.DeletionTimestamp = &metav1.Time{Time: clock}
-			}
-			s := Stand(n, Sight{Online: online, Answers: Unknown, Data: data, Started: now, Now: clock})
-			if old := n.Status.Flags; old != nil && old.IsUp != s.Flags.IsUp() {
-				if clock.Sub(changed) < Debounce {
-					t.Fatalf("seed %d: isUp changes after %s", seed, clock.Sub(changed))
-				}
-				changed = clock
-			}
-			state := s.State()
-			if deleted := n.DeletionTimestamp != nil; deleted != slices.Contains([]nodestate.State{nodestate.Failed, nodestate.Abandoned}, state) {
-				t.Fatalf("seed %d: deleted %t, and %s", seed, deleted, state)
-			}
-			if state == nodestate.Abandoned && data != nodestate.DataAbsent {
-				t.Fatalf("seed %d: abandoned with data %d", seed, data)
-			}
-			if last != state {
-				seen[[2]nodestate.State{last, state}] = true
-			}
-			last = state
-			n.Status.Flags, n.Status.OtherSince = &v1alpha1.MemberFlags{IsUp: s.Flags.IsUp()}, s.OtherSince
+			w.happen()
+			w.look()
 		}
 	}
+	const up, down, quiet, failed, abandoned = nodestate.Online, nodestate.Offline, nodestate.Quiesced, nodestate.Failed, nodestate.Abandoned
 	for _, edge := range [][2]nodestate.State{
-		{nodestate.Online, nodestate.Offline},
-		{nodestate.Offline, nodestate.Online},
-		{nodestate.Online, nodestate.Quiesced},
-		{nodestate.Quiesced, nodestate.Online},
-		{nodestate.Offline, nodestate.Quiesced},
-		{nodestate.Quiesced, nodestate.Offline},
-		{nodestate.Online, nodestate.Failed},
-		{nodestate.Offline, nodestate.Failed},
-		{nodestate.Quiesced, nodestate.Failed},
-		{nodestate.Failed, nodestate.Abandoned},
-		{nodestate.Abandoned, nodestate.Failed},
+		{up, down},
+		{down, up},
+		{up, quiet},
+		{quiet, up},
+		{down, quiet},
+		{quiet, down},
+		{up, failed},
+		{down, failed},
+		{quiet, failed},
+		{failed, abandoned},
+		{abandoned, failed},
 	} {
 		if !seen[edge] {
 			t.Errorf("never seen: %s to %s", edge[0], edge[1])

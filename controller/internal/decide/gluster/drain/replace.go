@@ -80,10 +80,10 @@ func (e emptying) serving(v gluster.Volume) *block {
 		return lasting(no(v1alpha1.ReasonVolumeStopped, "Volume %s is not started, so nothing would be copied: start it.", v.Name))
 	}
 	for _, b := range v.Bricks() {
-		switch {
-		case b.Online == gluster.Unknown:
+		switch b.Online {
+		case gluster.Unknown:
 			return unsure("Whether all bricks of volume %s run is not known.", v.Name)
-		case b.Online == gluster.No:
+		case gluster.No:
 			return no(v1alpha1.ReasonBrickDown, "The brick %s of volume %s does not run.", b.Path, v.Name)
 		}
 		switch e.Pool.Online(b.Peer) {
@@ -132,8 +132,7 @@ func (e emptying) room(v gluster.Volume, b gluster.Brick) ([]string, *block) {
 	need := b.Size.Capacity + b.Size.Capacity/16
 	var zones, fit []string
 	for _, n := range e.Nodes {
-		peer, known := e.Pool.Peer(n.Peer)
-		if known != gluster.Yes || !peer.Online || n.State != nodestate.Online || n.External || used[peer.Zone] {
+		if !e.takes(n, used) {
 			continue
 		}
 		for _, d := range *e.Pool.Devices {
@@ -153,6 +152,12 @@ func (e emptying) room(v gluster.Volume, b gluster.Brick) ([]string, *block) {
 	}
 	slices.Sort(fit)
 	return slices.Compact(fit), nil
+}
+
+// takes reports whether a node of ours may get a brick: it serves, stays, and is in a zone that has none of the volume.
+func (e emptying) takes(n Node, used map[string]bool) bool {
+	peer, known := e.Pool.Peer(n.Peer)
+	return known == gluster.Yes && peer.Online && n.State == nodestate.Online && !n.External && !used[peer.Zone]
 }
 
 // closed says which node that takes no bricks still has a device enabled.

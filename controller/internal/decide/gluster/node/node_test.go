@@ -130,6 +130,8 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
+func space(free, total uint64) gluster.Space { return gluster.Space{Free: free, Total: total} }
+
 func TestGetFreeSpace(t *testing.T) {
 	f := scene()
 	for name, row := range map[string]struct {
@@ -138,13 +140,13 @@ func TestGetFreeSpace(t *testing.T) {
 		want     gluster.Space
 		fails    string
 	}{
-		"G8: the sum":                    {f.Pool.Devices, f.Devices, gluster.Space{120, 200}, ""},
-		"G8: of enabled ones":            {&[]gluster.Device{device("/dev/a", true), device("/dev/b", false)}, f.Devices, gluster.Space{60, 100}, ""},
+		"G8: the sum":                    {f.Pool.Devices, f.Devices, space(120, 200), ""},
+		"G8: of enabled ones":            {&[]gluster.Device{device("/dev/a", true), device("/dev/b", false)}, f.Devices, space(60, 100), ""},
 		"no list":                        {nil, nil, gluster.Space{}, "does not tell"},
 		"a device is missing":            {f.Pool.Devices, []string{"/dev/a", "/dev/c"}, gluster.Space{}, "/dev/c is not registered"},
 		"more free than there is (a081)": {&[]gluster.Device{{Peer: "me", Path: "/d", Free: 2, Total: 1, Enabled: true}}, nil, gluster.Space{}, "more is free"},
 		"beyond 64 bits":                 {&[]gluster.Device{{Peer: "me", Path: "/d", Total: 1<<64 - 1, Enabled: true}, device("/e", true)}, nil, gluster.Space{}, "cannot be"},
-		"large":                          {&[]gluster.Device{{Peer: "me", Path: "/d", Free: 1 << 63, Total: 1 << 63, Enabled: true}}, nil, gluster.Space{1 << 63, 1 << 63}, ""},
+		"large":                          {&[]gluster.Device{{Peer: "me", Path: "/d", Free: 1 << 63, Total: 1 << 63, Enabled: true}}, nil, space(1<<63, 1<<63), ""},
 	} {
 		got, err := GetFreeSpace(gluster.Pool{Devices: row.devices}, "me", row.declared)
 		if got != row.want || (err != nil) != (row.fails != "") || err != nil && !strings.Contains(err.Error(), row.fails) {

@@ -76,8 +76,8 @@ func wait(status metav1.ConditionStatus, reason, format string, args ...any) Dec
 	return Decision{Step: Wait, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-func do(step Step, reason, format string, args ...any) Decision {
-	return Decision{Step: step, Status: metav1.ConditionFalse, Reason: reason, Message: fmt.Sprintf(format, args...)}
+func do(step Step, reason, message string) Decision {
+	return Decision{Step: step, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 }
 
 // Gone says whether a peer is no member of the pool: only a list that was read and has others or another, and lacks it, together with a clear "peer not

@@ -139,80 +139,94 @@ func withPool(f Facts, from *Facts) Facts {
 	return f
 }
 
+// removed is a node on its way out, as it really is.
+type removed struct {
+	*Facts
+	t                              *testing.T
+	rand                           *rand.Rand
+	member, workload, claims, done bool
+	order                          []string
+}
+
+// must checks that a step is right now.
+func (r *removed) must(is bool, what string) {
+	r.t.Helper()
+	if !is {
+		r.t.Fatalf("%s: %q", what, r.order)
+	}
+}
+
+// fails now and then, even though the step was taken.
+func (r *removed) fails() bool { return r.rand.IntN(3) == 0 }
+
+// do takes a step.
+func (r *removed) do(d Decision) {
+	r.order = append(r.order, d.String())
+	left := !r.member || len(r.Others) == 0
+	switch d.Step {
+	case RemovePeer:
+		r.must(r.workload && r.Pool.Online("me") == gluster.Yes, "a server that does not run is removed")
+		r.member = r.member && r.fails()
+	case RecordLeft:
+		r.must(left, "a member is taken for gone")
+		r.Node.Annotations = map[string]string{v1alpha1.AnnotationPeerLeft: "me"}
+	case DeleteWorkload:
+		r.must(left && r.claims, "a member is stopped, or its claims went first")
+		r.workload = r.workload && r.fails()
+	case DeleteClaims:
+		r.must(!r.workload, "claims go before the workload")
+		r.claims = r.claims && r.fails()
+	case DropFinalizer:
+		r.must(left && !r.workload && !r.claims, "something is left behind")
+		r.done = true
+	}
+}
+
 // TestDecide_resumed removes a node in a pool that is asked at random moments, answers or not, and forgets half of what was done. The order is kept.
 func TestDecide_resumed(t *testing.T) {
 	for seed := range uint64(500) {
-		r := rand.New(rand.NewPCG(seed, 3)) //nolint:gosec // No secret.
-		f := scene()
+		r := removed{Facts: scene(), t: t, rand: rand.New(rand.NewPCG(seed, 3)), member: true, workload: true, claims: true} //nolint:gosec // No secret.
 		if seed%5 == 0 {
-			alone(f)
-			empty(f)
+			alone(r.Facts)
+			empty(r.Facts)
 		}
-		member, workload, claims, done := true, true, true, false
-		order := []string{}
-		for pass := 0; !done && pass < 500; pass++ {
-			see(f, r, member, workload, claims)
-			d := Decide(*f)
-			if r.IntN(4) == 0 {
-				continue // Killed before the step.
-			}
-			switch order = append(order, d.String()); d.Step {
-			case RemovePeer:
-				if !workload || f.Pool.Online("me") != gluster.Yes {
-					t.Fatalf("seed %d: a server that does not run is removed: %q", seed, order)
-				}
-				member = member && r.IntN(3) == 0
-			case RecordLeft:
-				if member && len(f.Others) > 0 {
-					t.Fatalf("seed %d: a member is taken for gone: %q", seed, order)
-				}
-				f.Node.Annotations = map[string]string{v1alpha1.AnnotationPeerLeft: "me"}
-			case DeleteWorkload:
-				if member && len(f.Others) > 0 || !claims {
-					t.Fatalf("seed %d: a member is stopped: %q", seed, order)
-				}
-				workload = workload && r.IntN(3) == 0
-			case DeleteClaims:
-				if workload {
-					t.Fatalf("seed %d: claims go before the workload: %q", seed, order)
-				}
-				claims = claims && r.IntN(3) == 0
-			case DropFinalizer:
-				if workload || claims || member && len(f.Others) > 0 {
-					t.Fatalf("seed %d: something is left behind: %q", seed, order)
-				}
-				done = true
+		for pass := 0; !r.done && pass < 500; pass++ {
+			r.see()
+			if d := Decide(*r.Facts); r.rand.IntN(4) > 0 { // Or it is killed before the step.
+				r.do(d)
 			}
 		}
-		if !done {
-			t.Errorf("seed %d: the node is never gone: %q", seed, order)
+		if !r.done {
+			t.Errorf("seed %d: the node is never gone: %q", seed, r.order)
 		}
 	}
 }
 
 // see fills in what one pass sees.
-func see(f *Facts, r *rand.Rand, member, workload, claims bool) {
+func (r *removed) see() {
+	often := func() bool { return r.rand.IntN(5) > 0 }
+	silent := len(r.Others) == 0 && !r.workload
 	all := []gluster.Peer{}
-	for _, o := range f.Others {
-		all = append(all, gluster.Peer{ID: o.ID, Online: r.IntN(5) > 0})
+	for _, o := range r.Others {
+		all = append(all, gluster.Peer{ID: o.ID, Online: often()})
 	}
-	f.Look = NotFound
-	if member {
-		all, f.Look = append(all, gluster.Peer{ID: "me", Online: workload && r.IntN(5) > 0}), Found
+	r.Look = NotFound
+	if r.member {
+		all, r.Look = append(all, gluster.Peer{ID: "me", Online: r.workload && often()}), Found
 	}
-	f.Pool.Peers = &all
-	if r.IntN(5) == 0 || len(f.Others) == 0 && !workload {
-		f.Pool.Peers = nil
+	r.Pool.Peers = &all
+	if silent || !often() {
+		r.Pool.Peers = nil
 	}
-	if r.IntN(5) == 0 || len(f.Others) == 0 && !workload {
-		f.Look = Unclear
+	if silent || !often() {
+		r.Look = Unclear
 	}
-	f.Workload, f.Claims = gluster.Of(workload), gluster.Of(claims)
-	if r.IntN(5) == 0 {
-		f.Workload = gluster.Unknown
+	r.Workload, r.Claims = gluster.Of(r.workload), gluster.Of(r.claims)
+	if !often() {
+		r.Workload = gluster.Unknown
 	}
-	if r.IntN(5) == 0 {
-		f.Claims = gluster.Unknown
+	if !often() {
+		r.Claims = gluster.Unknown
 	}
 }
 

@@ -26,9 +26,9 @@ func lookups() Lookups {
 	}
 }
 
-func affinity(key string, op corev1.NodeSelectorOperator, values ...string) *corev1.NodeAffinity {
+func affinity(op corev1.NodeSelectorOperator, values ...string) *corev1.NodeAffinity {
 	return &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: op, Values: values}},
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: op, Values: values}},
 	}}}}
 }
 
@@ -66,9 +66,9 @@ func TestValidateCluster(t *testing.T) {
 		"A17: no StorageClass":                 {func(c *cluster) { c.Spec.NodeTemplates[0].Storage.StorageClassName = "gone" }, metav1.ConditionFalse, "the StorageClass gone of template east"},
 		"A17: nobody knows":                    {func(c *cluster) { c.Spec.NodeTemplates[0].Storage.StorageClassName = "x" }, metav1.ConditionUnknown, "the StorageClass x"},
 		"A17: an affinity": {func(c *cluster) {
-			c.Spec.NodeTemplates[0].NodeAffinity = affinity("disk", corev1.NodeSelectorOpIn, "a")
+			c.Spec.NodeTemplates[0].NodeAffinity = affinity(corev1.NodeSelectorOpIn, "a")
 		}, metav1.ConditionTrue, ""},
-		"A17: one of another language": {func(c *cluster) { c.Spec.NodeTemplates[0].NodeAffinity = affinity("disk", "Like", "a") }, metav1.ConditionFalse, "cannot be understood"},
+		"A17: one of another language": {func(c *cluster) { c.Spec.NodeTemplates[0].NodeAffinity = affinity("Like", "a") }, metav1.ConditionFalse, "cannot be understood"},
 		"A17: one without terms": {func(c *cluster) {
 			c.Spec.NodeTemplates[0].NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{}}
 		}, metav1.ConditionFalse, "there is no term"},
@@ -108,11 +108,11 @@ func TestValidateNode(t *testing.T) {
 		"A18: nobody knows":             {func(n *node) { n.Spec.Cluster = "x" }, metav1.ConditionUnknown, "the GlusterCluster x"},
 		"A18: an external one":          {external("ca"), metav1.ConditionTrue, ""},
 		"A18: without its credentials":  {external("gone"), metav1.ConditionFalse, "here/gone does not exist"},
-		"a device, on one node":         {device(affinity("disk", corev1.NodeSelectorOpIn, "a")), metav1.ConditionTrue, ""},
-		"a device, on one of two":       {device(affinity("disk", corev1.NodeSelectorOpIn, "b")), metav1.ConditionFalse, "2 match: n2, n3"},
-		"a device, nowhere":             {device(affinity("disk", corev1.NodeSelectorOpIn, "c")), metav1.ConditionFalse, "0 match"},
+		"a device, on one node":         {device(affinity(corev1.NodeSelectorOpIn, "a")), metav1.ConditionTrue, ""},
+		"a device, on one of two":       {device(affinity(corev1.NodeSelectorOpIn, "b")), metav1.ConditionFalse, "2 match: n2, n3"},
+		"a device, nowhere":             {device(affinity(corev1.NodeSelectorOpIn, "c")), metav1.ConditionFalse, "0 match"},
 		"a device, anywhere":            {device(nil), metav1.ConditionFalse, "needs a required nodeAffinity"},
-		"a device, by another language": {device(affinity("disk", "Like")), metav1.ConditionFalse, "cannot be understood"},
+		"a device, by another language": {device(affinity("Like")), metav1.ConditionFalse, "cannot be understood"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := &node{ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: "n"}, Spec: v1alpha1.GlusterNodeSpec{Cluster: "pool"}}
@@ -121,7 +121,7 @@ func TestValidateNode(t *testing.T) {
 		})
 	}
 	n := &node{ObjectMeta: metav1.ObjectMeta{Namespace: "here"}, Spec: v1alpha1.GlusterNodeSpec{Cluster: "pool"}}
-	device(affinity("disk", corev1.NodeSelectorOpIn, "a"))(n)
+	device(affinity(corev1.NodeSelectorOpIn, "a"))(n)
 	l := lookups()
 	l.Nodes = nil
 	check(t, ValidateNode(n, l), metav1.ConditionUnknown, "could not be looked up")

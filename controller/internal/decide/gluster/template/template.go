@@ -7,6 +7,8 @@ import (
 	"math"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"quarry.storage/quarry/controller/internal/decide/gluster"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
@@ -116,12 +118,20 @@ func (t Template) ValidateSpec() error {
 		return fmt.Errorf("threshold has a negative number of nodes")
 	case h.MinNodes != nil && h.MaxNodes != nil && *h.MinNodes >= *h.MaxNodes:
 		return fmt.Errorf("threshold.minNodes must be less than threshold.maxNodes")
-	case h.FreeStorageMin != nil && h.FreeStorageMin.Sign() <= 0, h.FreeStorageMax != nil && h.FreeStorageMax.Sign() <= 0:
-		return fmt.Errorf("threshold has a size that is not more than 0")
-	case h.FreeStorageMin != nil && h.FreeStorageMax != nil && h.FreeStorageMin.Cmp(*h.FreeStorageMax) >= 0:
-		return fmt.Errorf("threshold.freeStorageMin must be less than threshold.freeStorageMax")
 	case t.Capacity == 0:
 		return fmt.Errorf("storage.capacity must be more than 0")
+	}
+	return validateSpace(h.FreeStorageMin, h.FreeStorageMax)
+}
+
+func validateSpace(least, most *resource.Quantity) error {
+	for _, q := range []*resource.Quantity{least, most} {
+		if q != nil && q.Sign() <= 0 {
+			return fmt.Errorf("threshold has a size that is not more than 0")
+		}
+	}
+	if least != nil && most != nil && least.Cmp(*most) >= 0 {
+		return fmt.Errorf("threshold.freeStorageMin must be less than threshold.freeStorageMax")
 	}
 	return nil
 }
