@@ -11,7 +11,7 @@ const (
 	AnnotationPeerLeft = Group + "/peer-left"
 )
 
-// Condition types of a GlusterCluster, beside Ready, SpecValid and DriversReady.
+// Condition types of a GlusterCluster, beside Ready, SpecValid and CSIReady.
 const (
 	// ConditionEtcdReady: the members of etcd that keep what glusterd2 knows have a quorum.
 	ConditionEtcdReady = "EtcdReady"
