@@ -55,7 +55,7 @@ type Peer struct {
 type Device struct {
 	Peer, Path string
 	Enabled    bool
-	// Free and Total are bytes. glusterd2 gives no space of replaced bricks back (w034), and Used may wrap around zero (w038), so nobody reads that.
+	// Free and Total are bytes; Total is 0 when it is not known. glusterd2 gives no space of replaced bricks back (w034), and Used may wrap around zero (w038), so nobody reads that.
 	Free, Total uint64
 }
 

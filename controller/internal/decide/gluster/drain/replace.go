@@ -139,7 +139,7 @@ func (e emptying) room(v gluster.Volume, b gluster.Brick) ([]string, *block) {
 			if !d.Enabled || !gluster.SameID(d.Peer, n.Peer) {
 				continue
 			}
-			if zones = append(zones, n.Peer); d.Free >= need && d.Free <= d.Total {
+			if zones = append(zones, n.Peer); d.Free >= need && (d.Total == 0 || d.Free <= d.Total) {
 				fit = append(fit, n.Peer)
 			}
 		}

@@ -1,0 +1,51 @@
+package gluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"quarry.storage/quarry/controller/internal/decide/gluster"
+	"quarry.storage/quarry/controller/internal/decide/gluster/drain"
+	client "quarry.storage/quarry/controller/internal/gluster"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Ask sends the request of a decision to the server that owns the brick, and returns the record to write after it. The record of the decision has to be written
+// before: when this process ends in between, the request counts as one without an answer.
+func Ask(ctx context.Context, owner client.API, d drain.Decision, peers []gluster.Peer) (v1alpha1.GlusterMove, error) {
+	m := *d.Move
+	var err error
+	switch m.Request {
+	case v1alpha1.GlusterEnableSelfHeal:
+		err = owner.SetVolumeOptions(ctx, m.Volume, map[string]string{client.SelfHeal: "on"})
+	case v1alpha1.GlusterReplaceBrick:
+		if len(d.Limit) == 0 || d.Action != drain.Ask {
+			return m, fmt.Errorf("move the brick %s of volume %s: no peer is named that may get it", m.Path, m.Volume)
+		}
+		r := client.Replacement{Volume: m.Volume, Path: m.Path}
+		if r.Peer, err = self(ctx, owner); err != nil {
+			break
+		}
+		for _, p := range peers {
+			if !slices.Contains(d.Limit, p.ID) {
+				r.ExcludePeers = append(r.ExcludePeers, p.ID)
+			}
+		}
+		err = owner.ReplaceBrick(ctx, r)
+	case v1alpha1.GlusterHealVolume:
+		err = owner.StartHeal(ctx, m.Volume)
+	default:
+		return m, fmt.Errorf("the request %q is not known", m.Request)
+	}
+	if client.IsPending(err) {
+		return m, err
+	}
+	return drain.Answered(m, err == nil), err
+}
+
+// self is the ID of the server that is asked: only it can replace its bricks (w030).
+func self(ctx context.Context, owner client.API) (string, error) {
+	id, err := owner.Identify(ctx)
+	return id.Peer, err
+}

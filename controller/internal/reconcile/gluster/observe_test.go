@@ -1,0 +1,178 @@
+package gluster
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"quarry.storage/quarry/controller/internal/decide/gluster/drain"
+	client "quarry.storage/quarry/controller/internal/gluster"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/nodestate"
+	"quarry.storage/quarry/test/gd2"
+	"quarry.storage/quarry/test/gd2/cluster"
+	"quarry.storage/quarry/test/gd2/volume"
+)
+
+const secret = "secret"
+
+// pool is one of stand-ins, each in a zone of its own with a disk.
+type pool struct {
+	t     *testing.T
+	world *cluster.World
+	nodes []*cluster.Node
+	at    []*client.Server
+}
+
+func newPool(t *testing.T, n int) *pool {
+	t.Helper()
+	p := &pool{t: t, world: cluster.New(cluster.Config{HealTime: 50 * time.Millisecond})}
+	t.Cleanup(p.world.Close)
+	c, err := client.New(client.Config{Secret: []byte(secret), Timeout: 5 * time.Second})
+	must(t, err)
+	for i := range n {
+		node := p.world.Add(cluster.NodeConfig{
+			Name: fmt.Sprintf("gd%d", i), PeerAddress: fmt.Sprintf("10.0.0.%d:24008", i+1), ClientAddress: fmt.Sprintf("10.0.0.%d:24007", i+1), Secret: []byte(secret),
+			Disk: &cluster.Disk{Blocks: map[string]*cluster.Block{"/dev/vdb": {Size: 10 << 30}}},
+		})
+		node.Start()
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		must(t, err)
+		t.Cleanup(func() { _ = l.Close() })
+		s := &gd2.Server{World: p.world, Node: node}
+		go func() { _ = s.Serve(l, nil) }()
+		server, err := c.At(l.Addr().String())
+		must(t, err)
+		p.nodes, p.at = append(p.nodes, node), append(p.at, server)
+		if i > 0 {
+			_, err := p.at[0].AddPeer(t.Context(), []string{node.PeerAddress}, fmt.Sprintf("z%d", i), nil)
+			must(t, err)
+		}
+	}
+	for i := range n {
+		must(t, p.at[0].AddDevice(t.Context(), p.id(i), "/dev/vdb"))
+	}
+	return p
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *pool) id(i int) (id string) {
+	p.world.Do(func() { id = p.nodes[i].ID() })
+	return id
+}
+
+func (p *pool) volume(name string, replica int) {
+	p.t.Helper()
+	c := p.world.Begin(p.nodes[0])
+	defer c.End()
+	if _, f := volume.Create(c, volume.CreateRequest{Name: name, Size: 400 << 20, Replica: replica}); f != nil {
+		p.t.Fatal(f.Errors)
+	}
+	if _, f := volume.Start(c, name, volume.StartRequest{}); f != nil {
+		p.t.Fatal(f.Errors)
+	}
+}
+
+// TestObserve_drains empties a node of stand-ins by what is decided on what they answer, through the real client.
+func TestObserve_drains(t *testing.T) {
+	p := newPool(t, 4)
+	p.volume("v", 3)
+	p.volume("w", 2)
+	now := time.Now()
+	seen, err := Observe(t.Context(), p.at[0])
+	must(t, err)
+	owner := slices.IndexFunc(p.nodes, func(n *cluster.Node) bool {
+		data, holding, _ := seen.Data(p.idOf(n))
+		return data == nodestate.DataPresent && len(holding) == 2
+	})
+	if owner < 0 {
+		t.Fatalf("no node has a brick of both volumes: %+v", *seen.Volumes)
+	}
+	var nodes []drain.Node
+	for i := range p.nodes {
+		nodes = append(nodes, drain.Node{Name: fmt.Sprintf("n%d", i), Peer: p.id(i), State: nodestate.Online})
+	}
+	nodes[owner].State = nodestate.Failed
+	must(t, p.at[owner].EnableDevice(t.Context(), p.id(owner), "/dev/vdb", false))
+	var order []string
+	for range 60 {
+		seen, err := Observe(t.Context(), p.at[(owner+1)%len(p.at)])
+		must(t, err)
+		d := drain.Decide(nodes[owner].Name, drain.Facts{Nodes: nodes, Pool: seen, Started: now.Add(-time.Hour), Now: now})
+		switch d.Action {
+		case drain.Rest:
+			if data, _, _ := seen.Data(p.id(owner)); data != nodestate.DataAbsent {
+				t.Errorf("at rest with data: %q", order)
+			}
+			t.Logf("%q", order)
+			return
+		case drain.Record:
+			nodes[owner].Move = d.Move
+		case drain.Ask:
+			m, err := Ask(t.Context(), p.at[owner], d, *seen.Peers)
+			must(t, err)
+			nodes[owner].Move = &m
+			order = append(order, string(d.Move.Request)+" "+d.Move.Volume)
+		case drain.Wait:
+			order = append(order, d.Reason)
+			time.Sleep(30 * time.Millisecond)
+		}
+		now = now.Add(time.Minute)
+	}
+	t.Fatalf("never empty: %q", order)
+}
+
+func (p *pool) idOf(n *cluster.Node) (id string) {
+	p.world.Do(func() { id = n.ID() })
+	return id
+}
+
+// TestObserve_unknown: a server without a store tells nothing, and nothing is taken for none.
+func TestObserve_unknown(t *testing.T) {
+	p := newPool(t, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	seen, err := Observe(ctx, p.at[0])
+	if data, _, _ := seen.Data(p.id(0)); err == nil || seen.Peers != nil || data != nodestate.DataUnknown {
+		t.Errorf("%+v, %v", seen, err)
+	}
+}
+
+// TestAsk_lost: a request that had no answer stays on record as such, and one that was refused does not.
+func TestAsk_lost(t *testing.T) {
+	p := newPool(t, 3)
+	p.volume("v", 2)
+	seen, err := Observe(t.Context(), p.at[0])
+	must(t, err)
+	b := (*seen.Volumes)[0].Subvolumes[0].Bricks[0]
+	owner := slices.IndexFunc(p.nodes, func(n *cluster.Node) bool { return p.idOf(n) == b.Peer })
+	d := drain.Decision{Action: drain.Ask, Move: &v1alpha1.GlusterMove{Brick: b.ID, Volume: "v", Path: b.Path, Request: v1alpha1.GlusterReplaceBrick}}
+	if _, err := Ask(t.Context(), p.at[owner], d, *seen.Peers); err == nil {
+		t.Error("a brick is moved anywhere")
+	}
+	d.Limit = []string{b.Peer}
+	if m, err := Ask(t.Context(), p.at[owner], d, *seen.Peers); err == nil || !m.Answered {
+		t.Errorf("a brick has no place to go to: %+v, %v", m, err)
+	}
+	d.Move.Request = v1alpha1.GlusterHealVolume
+	if m, err := Ask(t.Context(), p.at[owner], d, *seen.Peers); err == nil || !m.Answered || m.HealAsked != nil {
+		t.Errorf("a volume is healed whose healing is off: %+v, %v", m, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	d.Move.Request = v1alpha1.GlusterEnableSelfHeal
+	p.nodes[owner].Freeze()
+	time.AfterFunc(100*time.Millisecond, cancel)
+	if m, err := Ask(ctx, p.at[owner], d, *seen.Peers); err == nil || m.Answered {
+		t.Errorf("a request without an answer: %+v, %v", m, err)
+	}
+	p.nodes[owner].Thaw()
+}
