@@ -8,7 +8,12 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	decide "quarry.storage/quarry/controller/internal/decide/gluster"
 	"quarry.storage/quarry/controller/internal/decide/gluster/drain"
+	"quarry.storage/quarry/controller/internal/decide/gluster/removal"
 	client "quarry.storage/quarry/controller/internal/gluster"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
@@ -175,4 +180,49 @@ func TestAsk_lost(t *testing.T) {
 		t.Errorf("a request without an answer: %+v, %v", m, err)
 	}
 	p.nodes[owner].Thaw()
+}
+
+// TestLookFor_removes takes an empty node out of a pool of stand-ins in the order that is decided.
+func TestLookFor_removes(t *testing.T) {
+	p := newPool(t, 3)
+	id := p.id(2)
+	n := &v1alpha1.GlusterNode{ObjectMeta: metav1.ObjectMeta{
+		UID: types.UID(id), DeletionTimestamp: &metav1.Time{Time: time.Now()}, Annotations: map[string]string{}, Finalizers: []string{v1alpha1.FinalizerGlusterNode},
+	}}
+	f := removal.Facts{
+		Node: n, Standing: decide.Standing{Flags: nodestate.Of(true, false, false, true)}, Workload: decide.Yes, Claims: decide.Yes,
+		Others: []removal.Peer{{ID: p.id(0), State: nodestate.Online}, {ID: p.id(1), State: nodestate.Online}},
+	}
+	var order []removal.Step
+	for range 10 {
+		var err error
+		f.Pool, err = Observe(t.Context(), p.at[0])
+		must(t, err)
+		f.Look, err = LookFor(t.Context(), p.at[0], id)
+		must(t, err)
+		d := removal.Decide(f)
+		order = append(order, d.Step)
+		switch d.Step {
+		case removal.RemovePeer:
+			via := slices.IndexFunc(p.nodes, func(n *cluster.Node) bool { return p.idOf(n) == d.Via })
+			// The server needs as long as a call may take here. What it answers does not matter: it is looked up.
+			if err := p.at[via].RemovePeer(t.Context(), id); err != nil {
+				t.Log(err)
+			}
+		case removal.RecordLeft:
+			n.Annotations[v1alpha1.AnnotationPeerLeft] = id
+		case removal.DeleteWorkload:
+			p.nodes[2].Stop()
+			f.Workload = decide.No
+		case removal.DeleteClaims:
+			f.Claims = decide.No
+		}
+		if d.Step == removal.DropFinalizer {
+			break
+		}
+	}
+	want := []removal.Step{removal.RemovePeer, removal.RecordLeft, removal.DeleteWorkload, removal.DeleteClaims, removal.DropFinalizer}
+	if order = slices.Compact(order); !slices.Equal(order, want) {
+		t.Errorf("got %q, want %q", order, want)
+	}
 }
