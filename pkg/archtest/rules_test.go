@@ -270,6 +270,13 @@ var rules = []rule{
 		denyDirect: []string{"os/exec", "net", "net/http"},
 	},
 	{
+		name:       "the client of glusterd2 knows neither Kubernetes nor what is to be done",
+		of:         []string{"controller/internal/gluster"},
+		deny:       []string{"~/", grpcModule, protobufModule, runtimeModule, clientGoModule, kubernetesPrefix},
+		allow:      []string{"~/controller/internal/gluster"},
+		denyDirect: []string{"os", "os/exec"},
+	},
+	{
 		name: "reading partition tables stays in one place",
 		of:   []string{"agent/internal/csi", "agent/internal/node", "agent/internal/plan", "agent/internal/server", "controller", "pkg"},
 		deny: []string{diskfsModule},

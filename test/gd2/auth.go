@@ -101,13 +101,13 @@ func checkTimes(claims map[string]any, now time.Time) error {
 	}
 	var err error
 	if t, ok := at("exp"); ok && now.Unix() > t {
-		err = errors.New("Token is expired") //nolint:revive,staticcheck // These are the words of the server.
+		err = errors.New("Token is expired") //nolint:staticcheck // These are the words of the server.
 	}
 	if t, ok := at("iat"); ok && now.Unix() < t {
-		err = errors.New("Token used before issued") //nolint:revive,staticcheck // These are the words of the server.
+		err = errors.New("Token used before issued") //nolint:staticcheck // These are the words of the server.
 	}
 	if t, ok := at("nbf"); ok && now.Unix() < t {
-		err = errors.New("Token is not valid yet") //nolint:revive,staticcheck // These are the words of the server.
+		err = errors.New("Token is not valid yet") //nolint:staticcheck // These are the words of the server.
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 
@@ -20,17 +21,28 @@ import (
 type Server struct {
 	World *cluster.World
 	Node  *cluster.Node
-	// Intercept may answer in the place of the server, and then returns true. It is for answers that are garbage, cut or of another program.
-	Intercept func(w http.ResponseWriter, r *http.Request) bool
+
+	intercept atomic.Pointer[Interceptor]
 }
+
+// Interceptor may answer in the place of a server, and then returns true. It is for answers that are garbage, cut, lost or of another program.
+type Interceptor func(w http.ResponseWriter, r *http.Request) bool
+
+// Intercept has an Interceptor see each request first. Nil ends that.
+func (s *Server) Intercept(by Interceptor) { s.intercept.Store(&by) }
 
 const maxBody = 1 << 20
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.Intercept != nil && s.Intercept(w, r) {
+	if by := s.intercept.Load(); by != nil && *by != nil && (*by)(w, r) {
 		return
 	}
+	s.Answer(w, r)
+}
+
+// Answer answers a request without the Interceptor.
+func (s *Server) Answer(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		return

@@ -2,6 +2,8 @@ package gluster_test
 
 import (
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +55,7 @@ func TestClient_listensToServersOfItsCAAlone(t *testing.T) {
 }
 
 func TestPeers_joinEditAndLeave(t *testing.T) {
+	t.Parallel()
 	p := newPool(t, 3)
 	ctx := t.Context()
 	peers, err := p.server(0).Peers(ctx)
@@ -89,6 +92,7 @@ func TestPeers_joinEditAndLeave(t *testing.T) {
 }
 
 func TestRemovePeer_answersThatWereLostAreLookedUp(t *testing.T) {
+	t.Parallel()
 	p := newPool(t, 2)
 	p.client = p.newClient(gluster.Config{CA: p.ca, Secret: []byte(secret), Timeout: time.Second})
 	id := p.id(1)
@@ -111,7 +115,7 @@ func TestRemovePeer_answersThatWereLostAreLookedUp(t *testing.T) {
 func TestRemovePeer_keepsPeersWithBricksAndDeadOnes(t *testing.T) {
 	p := newPool(t, 2)
 	p.devices()
-	p.volume("v", 2)
+	p.volume()
 	wantKind(t, p.server(0).RemovePeer(t.Context(), p.id(1)), gluster.HasBricks, false)
 	p.nodes[1].Stop()
 	wantKind(t, p.server(0).RemovePeer(t.Context(), p.id(1)), gluster.PeerDown, false)
@@ -146,7 +150,7 @@ func TestDevices_addAndDisable(t *testing.T) {
 
 func TestDevices_sizesAreUnsigned(t *testing.T) {
 	p := newPool(t, 1)
-	p.answers(0, like(200, jsonKind, `[{"device":"/dev/vdb","provisioner":"lvm","state":"enabled","free-size":18446744073653694464,"peer-id":"`+p.id(0)+`"}]`))
+	p.answers(like(200, jsonKind, `[{"device":"/dev/vdb","provisioner":"lvm","state":"enabled","free-size":18446744073653694464,"peer-id":"`+p.id(0)+`"}]`))
 	got, err := p.server(0).Devices(t.Context(), p.id(0))
 	if err != nil || got[0].Free != math.MaxUint64-55857151 {
 		t.Errorf("%+v %v", got, err)
@@ -157,7 +161,7 @@ func TestReplaceBrick_asksOnlyTheOwner(t *testing.T) {
 	p := newPool(t, 3)
 	ctx := t.Context()
 	p.devices()
-	p.volume("v", 2)
+	p.volume()
 	v, err := p.server(0).Volume(ctx, "v")
 	if err != nil || !v.Auto || v.State != "Started" || len(v.Subvolumes) != 1 || len(v.Subvolumes[0].Bricks) != 2 {
 		t.Fatalf("%+v %v", v, err)
@@ -176,9 +180,18 @@ func TestReplaceBrick_asksOnlyTheOwner(t *testing.T) {
 	wantKind(t, p.server(other).ReplaceBrick(ctx, r), gluster.Refused, false)
 	wantKind(t, p.server(owner).ReplaceBrick(ctx, gluster.Replacement{Volume: "v", Peer: old.Peer, Path: "/elsewhere"}), gluster.Absent, false)
 	wantKind(t, p.server(owner).ReplaceBrick(ctx, gluster.Replacement{Volume: "w", Peer: old.Peer, Path: old.Path}), gluster.Absent, false)
-	if err := p.server(owner).ReplaceBrick(ctx, r); err != nil {
-		t.Fatal(err)
-	}
+	// The server does it, and its answer is lost.
+	p.servers[owner].Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/replacebrick") {
+			return false
+		}
+		p.servers[owner].Answer(httptest.NewRecorder(), r)
+		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			conn.Close()
+		}
+		return true
+	})
+	wantKind(t, p.server(owner).ReplaceBrick(ctx, r), gluster.Unknown, true)
 	v, err = p.server(0).Volume(ctx, "v")
 	if err != nil || v.Subvolumes[0].Bricks[0].Peer != p.id(other) {
 		t.Errorf("%+v %v", v, err)
@@ -228,7 +241,7 @@ func (p *pool) heals(name string) {
 func TestReplaceBrick_needsAZoneMore(t *testing.T) {
 	p := newPool(t, 2)
 	p.devices()
-	p.volume("v", 2)
+	p.volume()
 	err := p.server(0).ReplaceBrick(t.Context(), gluster.Replacement{Volume: "v", Peer: p.id(0), Path: p.brick("v", p.id(0))})
 	wantKind(t, err, gluster.NoPlace, false)
 }
@@ -250,7 +263,7 @@ func (p *pool) brick(name, peer string) string {
 func TestHeal_aBrickThatIsDownIsNotKnown(t *testing.T) {
 	p := newPool(t, 2)
 	p.devices()
-	p.volume("v", 2)
+	p.volume()
 	p.nodes[1].KillBricks()
 	p.call(func(c *cluster.Call) { volume.Write(c, "v", "/f") })
 	got, err := p.server(0).Heal(t.Context(), "v")
@@ -276,6 +289,7 @@ func TestHeal_aBrickThatIsDownIsNotKnown(t *testing.T) {
 }
 
 func TestCalls_storeOutOfReachIsUnknown(t *testing.T) {
+	t.Parallel()
 	p := newPool(t, 2)
 	id := p.id(1)
 	p.world.FreezeStore()
@@ -304,7 +318,7 @@ func TestCalls_storeOutOfReachIsUnknown(t *testing.T) {
 func TestSnapshots_haveBricks(t *testing.T) {
 	p := newPool(t, 2)
 	p.devices()
-	p.volume("v", 2)
+	p.volume()
 	if got, err := p.server(0).Snapshots(t.Context()); err != nil || len(got) != 0 {
 		t.Errorf("%v %v", got, err)
 	}

@@ -105,13 +105,13 @@ func (p *pool) call(do func(*cluster.Call)) {
 	do(c)
 }
 
-// volume makes a volume by size on devices of two or three servers, and starts it.
-func (p *pool) volume(name string, replica int) {
+// volume makes a volume v by size on devices of two servers, and starts it.
+func (p *pool) volume() {
 	p.t.Helper()
 	p.call(func(c *cluster.Call) {
-		_, f := volume.Create(c, volume.CreateRequest{Name: name, Size: 400 << 20, Replica: replica})
+		_, f := volume.Create(c, volume.CreateRequest{Name: "v", Size: 400 << 20, Replica: 2})
 		if f == nil {
-			_, f = volume.Start(c, name, volume.StartRequest{})
+			_, f = volume.Start(c, "v", volume.StartRequest{})
 		}
 		if f != nil {
 			p.t.Fatal(f.Errors)
@@ -158,12 +158,12 @@ func certificate(t *testing.T) (*tls.Certificate, []byte) {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// answers has a server answer with what is given, whatever is asked.
-func (p *pool) answers(i int, do http.HandlerFunc) {
-	p.servers[i].Intercept = func(w http.ResponseWriter, r *http.Request) bool {
+// answers has the first server answer with what is given, whatever is asked.
+func (p *pool) answers(do http.HandlerFunc) {
+	p.servers[0].Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		do(w, r)
 		return true
-	}
+	})
 }
 
 // calls are all calls of the API, with what they ask for.

@@ -116,7 +116,7 @@ func Check(name, value string, f Flags) error {
 	if size.MatchString(o.Default) {
 		if _, err := strconv.ParseFloat(strings.TrimRight(value, "KMGTB "), 64); err != nil {
 			// The server has value and key the wrong way round.
-			return fmt.Errorf("failed to validate value(%s) for key(%s): %s", name, value, err)
+			return fmt.Errorf("failed to validate value(%s) for key(%s): %w", name, value, err)
 		}
 	}
 	return nil

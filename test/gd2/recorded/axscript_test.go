@@ -2,6 +2,7 @@ package recorded
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -297,7 +298,7 @@ func (s *script) joinTogether(r recording) error {
 		theirs, err1 := parse(left[i].Body)
 		ours, err2 := parse(got.body)
 		if err1 != nil || err2 != nil {
-			return fmt.Errorf("%v %v", err1, err2)
+			return errors.Join(err1, err2)
 		}
 		if err := s.cmp.value("body", theirs, ours); err != nil {
 			return err

@@ -3,6 +3,7 @@ package recorded
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -68,8 +69,6 @@ type script struct {
 	clients map[string]*http.Client
 	// early are requests that were begun before others that have lower numbers.
 	early map[string]*sent
-	// limit is how long curl waited.
-	limit time.Duration
 }
 
 func (s *script) play(t *testing.T, r recording) {
@@ -151,7 +150,7 @@ func (s *script) compare(r recording, got result) error {
 	theirs, err1 := parse(r.Body)
 	ours, err2 := parse(got.body)
 	if err1 != nil || err2 != nil {
-		return fmt.Errorf("the bodies cannot be read: %v, %v", err1, err2)
+		return fmt.Errorf("the bodies cannot be read: %w", errors.Join(err1, err2))
 	}
 	if r.key() == "e002" {
 		return s.compareDump(theirs, ours)

@@ -3,7 +3,6 @@ package recorded
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -40,7 +39,6 @@ type stage struct {
 type door struct {
 	server *gd2.Server
 	cert   *tls.Certificate
-	roots  *x509.CertPool
 
 	listener net.Listener
 	address  string

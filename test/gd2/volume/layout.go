@@ -58,8 +58,8 @@ func typeOf(subvols []SubvolRequest) string {
 	return "Distribute"
 }
 
-func subvol(c *cluster.Call, v *cluster.Volume, s SubvolRequest, i int) (cluster.Subvol, *cluster.Failure) {
-	out := cluster.Subvol{Name: fmt.Sprintf("%s-%s-%d", v.Name, strings.ToLower(s.Type), i), Type: "Distribute", ReplicaCount: max(1, s.Replica), ArbiterCount: s.Arbiter}
+// check refuses counts that do not fit the bricks.
+func (s SubvolRequest) check() *cluster.Failure {
 	arbiters := 0
 	for _, b := range s.Bricks {
 		if b.Type == arbiter {
@@ -68,13 +68,21 @@ func subvol(c *cluster.Call, v *cluster.Volume, s SubvolRequest, i int) (cluster
 	}
 	switch {
 	case s.Replica == 0 && s.Type == replicate:
-		return out, cluster.Fail(500, "replica count not specified")
+		return cluster.Fail(500, "replica count not specified")
 	case s.Replica > 0 && s.Replica+s.Arbiter != len(s.Bricks):
-		return out, cluster.Fail(500, "invalid number of bricks specified. Number of bricks must be a multiple of replica (+arbiter) count")
+		return cluster.Fail(500, "invalid number of bricks specified. Number of bricks must be a multiple of replica (+arbiter) count")
 	case s.Arbiter != 0 && (s.Replica != 2 || s.Arbiter != 1):
-		return out, cluster.Fail(500, "for arbiter configuration, replica count must be 2 and arbiter count must be 1. The 3rd brick of the replica will be the arbiter")
+		return cluster.Fail(500, "for arbiter configuration, replica count must be 2 and arbiter count must be 1. The 3rd brick of the replica will be the arbiter")
 	case s.Arbiter != 0 && arbiters != s.Arbiter:
-		return out, cluster.Fail(500, "arbiter count doesn't match with number of arbiter bricks specified")
+		return cluster.Fail(500, "arbiter count doesn't match with number of arbiter bricks specified")
+	}
+	return nil
+}
+
+func subvol(c *cluster.Call, v *cluster.Volume, s SubvolRequest, i int) (cluster.Subvol, *cluster.Failure) {
+	out := cluster.Subvol{Name: fmt.Sprintf("%s-%s-%d", v.Name, strings.ToLower(s.Type), i), Type: "Distribute", ReplicaCount: max(1, s.Replica), ArbiterCount: s.Arbiter}
+	if f := s.check(); f != nil {
+		return out, f
 	}
 	switch s.Type {
 	case replicate:
