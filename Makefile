@@ -101,6 +101,10 @@ CEPH_TAG := quay.io/ceph/ceph:v20.2.4
 dist/ceph.tar: test/ceph/Dockerfile bin/lab | dist
 	bin/lab image build -f test/ceph/Dockerfile -t $(CEPH_TAG) --context test/ceph -o $@
 
+# The stand-in for glusterd2. Only tests of Gluster load it into a lab.
+dist/gd2.tar: bin/linux-$(shell go env GOHOSTARCH)/test/gd2/serve deps test/gd2/Dockerfile | dist
+	bin/lab image build -f test/gd2/Dockerfile -t quarry.storage/gd2:dev --context . -o $@
+
 dist:
 	mkdir -p dist
 

@@ -49,6 +49,7 @@ type Call struct {
 // Begin starts a call at a server. It returns nil if the server does not run. End has to follow.
 func (w *World) Begin(n *Node) *Call {
 	w.mu.Lock()
+	w.started++
 	for n.frozen {
 		ch := w.changed
 		w.mu.Unlock()
@@ -63,7 +64,6 @@ func (w *World) Begin(n *Node) *Call {
 		w.mu.Unlock()
 		return nil
 	}
-	w.started++
 	w.busy++
 	return &Call{W: w, N: n, C: n.cluster, life: n.life}
 }

@@ -76,7 +76,7 @@ func axScript(t *testing.T) *script {
 		"w043": func() {
 			s.create("gd1", "lock", 2, "gd1", "gd2")
 			s.node("gd2").Freeze()
-			s.early["w047"] = s.send("gd1", "POST", "/v1/volumes/lock/start", "", nil, nil)
+			s.early["w047"] = s.arrive(s.send("gd1", "POST", "/v1/volumes/lock/start", "", nil, nil))
 		},
 		"w049": func() { s.node("gd2").Thaw() },
 	}
@@ -285,9 +285,8 @@ func (s *script) joinTogether(r recording) error {
 	s.announce(results[3].Body)
 	var all []*sent
 	for range results {
-		all = append(all, s.send("gd1", "POST", "/v1/peers", `{"addresses":["10.98.0.3"]}`, nil, nil))
+		all = append(all, s.arrive(s.send("gd1", "POST", "/v1/peers", `{"addresses":["10.98.0.3"]}`, nil, nil)))
 	}
-	s.settle()
 	left := slices.Clone(results)
 	for _, under := range all {
 		got := s.await(under, time.Minute)

@@ -114,12 +114,15 @@ type sent struct {
 	done   chan result
 	cancel context.CancelFunc
 	begun  time.Time
+	// before is how many requests had arrived when this one was sent.
+	before int
 }
 
 // send sends a request, and does not wait.
 func (s *stage) send(node, method, target, body string, headers map[string]string, client *http.Client) *sent {
 	ctx, cancel := context.WithCancel(context.Background())
-	out := &sent{done: make(chan result, 1), cancel: cancel, begun: s.clock.Now()}
+	before, _ := s.world.Load()
+	out := &sent{done: make(chan result, 1), cancel: cancel, begun: s.clock.Now(), before: before}
 	req, err := http.NewRequestWithContext(ctx, method, s.url(node)+target, strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
@@ -144,6 +147,18 @@ func (s *stage) send(node, method, target, body string, headers map[string]strin
 	return out
 }
 
+// arrive waits until a request is at its server.
+func (s *stage) arrive(r *sent) *sent {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if arrived, _ := s.world.Load(); arrived > r.before {
+			return r
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatal("a request does not arrive")
+		}
+	}
+}
+
 // await lets time pass until an answer is there, and gives up after a time.
 func (s *stage) await(r *sent, limit time.Duration) result {
 	defer r.cancel()
@@ -154,7 +169,8 @@ func (s *stage) await(r *sent, limit time.Duration) result {
 			return out
 		case <-time.After(2 * time.Millisecond):
 		}
-		if !s.quiet() {
+		// No time passes for a request that is on its way, or that a server works on.
+		if arrived, _ := s.world.Load(); arrived <= r.before || !s.quiet() {
 			continue
 		}
 		if s.clock.Now().Sub(r.begun) >= limit {
