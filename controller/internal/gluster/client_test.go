@@ -91,6 +91,29 @@ func TestPeers_joinEditAndLeave(t *testing.T) {
 	}
 }
 
+func TestAddPeer_saysWhyNot(t *testing.T) {
+	p := newPool(t, 1)
+	ctx := t.Context()
+	p.open(2, nil)
+	p.nodes[1].Kill()
+	_, err := p.server(0).AddPeer(ctx, []string{"10.0.0.2"}, "z2", nil)
+	wantKind(t, err, gluster.PeerDown, false)
+	p.nodes[1].Start()
+	p.open(3, nil)
+	c := p.world.Begin(p.nodes[1])
+	_, f := c.AddPeer(cluster.PeerRequest{Addresses: []string{"10.0.0.3"}})
+	c.End()
+	if f != nil {
+		t.Fatal(f.Errors)
+	}
+	_, err = p.server(0).AddPeer(ctx, []string{"10.0.0.2"}, "z2", nil)
+	wantKind(t, err, gluster.Refused, false)
+	_, err = p.server(0).AddPeer(ctx, nil, "z2", nil)
+	wantKind(t, err, gluster.Refused, false)
+	_, err = p.server(0).AddPeer(ctx, []string{"::1:24008"}, "z2", nil)
+	wantKind(t, err, gluster.Refused, false)
+}
+
 func TestRemovePeer_answersThatWereLostAreLookedUp(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, 2)
