@@ -37,8 +37,13 @@ func (s *Server) Bricks(ctx context.Context, volume string) ([]BrickStatus, erro
 		return nil, s.unreadable(op, fmt.Errorf("the volume has no bricks"))
 	}
 	out := make([]BrickStatus, 0, len(list))
+	ids := map[string]bool{}
 	for _, one := range list {
 		b, err := one.Info.brick()
+		if err == nil && ids[b.ID] {
+			err = fmt.Errorf("brick %s is listed twice", b.ID)
+		}
+		ids[b.ID] = true
 		if err == nil && one.Online == nil {
 			err = fmt.Errorf("the answer does not say whether brick %s is online", b.Path)
 		}
@@ -60,7 +65,8 @@ type BrickHeal struct {
 	Pending, SplitBrain, Healing uint64
 }
 
-// Heal returns what is not yet healed in a volume that is replicated and started, for each of its bricks. The call takes the volume's lock: it is Busy
+// Heal returns what is not yet healed in a volume that is replicated and started, for each of its bricks. A brick of the volume that is missing here is not
+// known. The call takes the volume's lock: it is Busy
 // during other operations, and makes them wait.
 func (s *Server) Heal(ctx context.Context, volume string) ([]BrickHeal, error) {
 	op := "read what volume " + volume + " has to heal"
@@ -83,11 +89,13 @@ func (s *Server) Heal(ctx context.Context, volume string) ([]BrickHeal, error) {
 		return nil, s.unreadable(op, fmt.Errorf("the volume has no bricks"))
 	}
 	out := make([]BrickHeal, 0, len(list))
+	names := map[string]bool{}
 	for _, one := range list {
 		host, path, ok := strings.Cut(one.Name, ":/")
-		if !ok {
-			return nil, s.unreadable(op, fmt.Errorf("%q is not the name of a brick", clean(one.Name)))
+		if !ok || names[one.Name] {
+			return nil, s.unreadable(op, fmt.Errorf("%q is not the name of a brick, or is listed twice", clean(one.Name)))
 		}
+		names[one.Name] = true
 		b := BrickHeal{Host: host, Path: "/" + path, Known: one.Status == "Connected"}
 		for count, into := range map[*int64]*uint64{one.Pending: &b.Pending, one.SplitBrain: &b.SplitBrain, one.Healing: &b.Healing} {
 			if count == nil || *count < 0 {

@@ -126,6 +126,35 @@ func TestVolumes_nullIsNoEmptyList(t *testing.T) {
 	wantKind(t, err, gluster.Unknown, false)
 }
 
+func TestBricks_areListedOnce(t *testing.T) {
+	p := newPool(t, 1)
+	brick := `{"info":{"id":"82d3c646-aaee-4bb5-8583-a7154c0859fd","path":"/b","peer-id":"17057dd8-b470-4396-9edb-9b1a3b8f517d","host":"h"},"online":true}`
+	p.answers(like(200, jsonKind, "["+brick+","+brick+"]"))
+	_, err := p.server(0).Bricks(t.Context(), "v")
+	wantKind(t, err, gluster.Unknown, false)
+	heal := `{"name":"h:/b","status":"Connected","total-entries":0,"entries-in-heal-pending":0,"entries-in-split-brain":0,"entries-possibly-healing":0}`
+	p.answers(like(200, jsonKind, "["+heal+","+heal+"]"))
+	_, err = p.server(0).Heal(t.Context(), "v")
+	wantKind(t, err, gluster.Unknown, false)
+}
+
+func TestHeal_entriesThatNobodyCountsAreNotKnown(t *testing.T) {
+	p := newPool(t, 1)
+	for counts, known := range map[string]bool{
+		`"total-entries":0,"entries-in-heal-pending":0,"entries-in-split-brain":0,"entries-possibly-healing":0`:  true,
+		`"total-entries":3,"entries-in-heal-pending":1,"entries-in-split-brain":1,"entries-possibly-healing":1`:  true,
+		`"total-entries":3,"entries-in-heal-pending":0,"entries-in-split-brain":0,"entries-possibly-healing":0`:  false,
+		`"total-entries":0,"entries-in-heal-pending":0,"entries-possibly-healing":0`:                             false,
+		`"total-entries":-1,"entries-in-heal-pending":0,"entries-in-split-brain":0,"entries-possibly-healing":0`: false,
+		`"total-entries":0,"entries-in-heal-pending":-1,"entries-in-split-brain":0,"entries-possibly-healing":0`: false,
+	} {
+		p.answers(like(200, jsonKind, `[{"name":"h:/b","status":"Connected",`+counts+`}]`))
+		if got, err := p.server(0).Heal(t.Context(), "v"); err != nil || len(got) != 1 || got[0].Known != known {
+			t.Errorf("%s: %+v %v, want known %v", counts, got, err, known)
+		}
+	}
+}
+
 func TestPeerGone_listedPeersAreNotGone(t *testing.T) {
 	p := newPool(t, 2)
 	id := p.id(1)
