@@ -95,12 +95,8 @@ func settling(v view) *Decision {
 		return wait(v1alpha1.ReasonReplicaLeaving, "A replica is ending.")
 	case !ok:
 		return nil
-	case r.Disk == DiskSuspended && r.Node != NodeFine:
-		return wait(v1alpha1.ReasonReplicaStarting, "%s What holds its volumes is in maintenance, so it is not given up.", v.outOfReach(r))
-	case r.OutOfReach() && v.Blackout:
-		return wait(v1alpha1.ReasonReplicaStarting, "%s So are too many others: nothing is replaced before they are back.", v.outOfReach(r))
 	case r.OutOfReach():
-		return wait(v1alpha1.ReasonReplicaStarting, "%s", v.outOfReach(r))
+		return v.unreached(r)
 	case r.health == Stuck:
 		return wait(v1alpha1.ReasonReplicaPending, "Replica %s is pending for too long. No other replica waits for it.", r.Name)
 	case r.Terminating:
@@ -113,6 +109,17 @@ func settling(v view) *Decision {
 		return wait(v1alpha1.ReasonReplicaNotSynced, "Replica %s is ready, and does not have the data yet.", r.Name)
 	}
 	return wait(v1alpha1.ReasonReplicaStarting, "Replica %s is not ready yet.", r.Name)
+}
+
+// unreached tells why a replica that is out of reach is not given up now.
+func (v view) unreached(r judged) *Decision {
+	switch {
+	case r.Disk == DiskSuspended && r.Node != NodeFine:
+		return wait(v1alpha1.ReasonReplicaStarting, "%s What holds its volumes is in maintenance, so it is not given up.", v.outOfReach(r))
+	case v.Blackout:
+		return wait(v1alpha1.ReasonReplicaStarting, "%s So are too many others: nothing is replaced before they are back.", v.outOfReach(r))
+	}
+	return wait(v1alpha1.ReasonReplicaStarting, "%s", v.outOfReach(r))
 }
 
 // outOfReach says what keeps a replica out of reach, and how much of the grace is used.
