@@ -87,7 +87,7 @@ func stripReplica(o any) (any, error) {
 	}, nil
 }
 
-// stripNode keeps the labels, whether the node is ready, and whether it takes pods.
+// stripNode keeps the labels, whether the node is ready, whether it takes pods, and what these can have there.
 func stripNode(o any) (any, error) {
 	n, ok := o.(*corev1.Node)
 	if !ok {
@@ -96,6 +96,7 @@ func stripNode(o any) (any, error) {
 	out := &corev1.Node{
 		TypeMeta: n.TypeMeta, ObjectMeta: stripMeta(n.ObjectMeta), Spec: corev1.NodeSpec{Taints: n.Spec.Taints, Unschedulable: n.Spec.Unschedulable},
 	}
+	out.Status.Allocatable = n.Status.Allocatable
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			out.Status.Conditions = append(out.Status.Conditions, c)

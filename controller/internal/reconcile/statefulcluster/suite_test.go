@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
@@ -97,6 +98,10 @@ func (s *suite) setNode(name string, status corev1.ConditionStatus) {
 		s.t.Fatal(err)
 	}
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(s.now)}}
+	// Nothing removes the pods of other tests, which are on nodes of these names.
+	n.Status.Allocatable = corev1.ResourceList{
+		corev1.ResourcePods: resource.MustParse("10k"), corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi"),
+	}
 	if err := s.client.Status().Update(context.Background(), n); err != nil {
 		s.t.Fatal(err)
 	}

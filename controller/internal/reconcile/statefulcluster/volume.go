@@ -3,6 +3,8 @@ package statefulcluster
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -10,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/stateful/disk"
+	"quarry.storage/quarry/controller/internal/decide/stateful/nodes"
 	"quarry.storage/quarry/controller/internal/decide/stateful/record"
 	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/controller/internal/decide/stateful/topology"
@@ -72,18 +75,71 @@ func (r *Reconciler) room(ctx context.Context, s *scope, i *record.Identity, on 
 		}
 		s.capacities = append([]storagev1.CSIStorageCapacity{}, list.Items...)
 	}
-	var others []*corev1.Pod
-	for n := range s.pods {
-		if i.Pod == nil || s.pods[n].UID != i.Pod.UID {
-			others = append(others, &s.pods[n])
-		}
-	}
 	if out.Disk == replica.DiskLost {
 		// What its node has room for is on other disks.
 		on = nil
 	}
-	out.Crowded = !disk.Room(i.Claims, on, s.nodes.Takers(s.plan.Pod(trial), others), s.capacities)
-	return nil
+	var err error
+	out.Crowded, err = r.crowded(ctx, s, i, on)
+	return err
+}
+
+// crowded reports whether no node is known to take another replica in place of one, and to have room for its claims and for its pod.
+func (r *Reconciler) crowded(ctx context.Context, s *scope, i *record.Identity, on map[string]bool) (bool, error) {
+	pod := s.plan.Pod(trial)
+	queries, ok := nodes.Neighbours(pod)
+	if !ok {
+		return true, nil
+	}
+	var others []*corev1.Pod
+	for _, q := range queries {
+		more, err := r.listPods(ctx, i, client.InNamespace(q.Namespace), client.MatchingLabelsSelector{Selector: q.Selector})
+		if err != nil {
+			return false, err
+		}
+		for _, p := range more {
+			if !slices.ContainsFunc(others, func(o *corev1.Pod) bool { return o.UID == p.UID }) {
+				others = append(others, p)
+			}
+		}
+	}
+	for _, name := range turn(disk.Room(i.Claims, on, s.nodes.Takers(pod, others), s.capacities), s.now) {
+		there, err := r.listPods(ctx, i, client.MatchingFields{"spec.nodeName": name})
+		if err != nil {
+			return false, err
+		}
+		if s.nodes[name].Fits(pod, there) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// asked is how many nodes are asked for their pods in one pass, at most.
+const asked = 50
+
+// turn returns the nodes that are asked now: each has its turn.
+func turn(names []string, now time.Time) []string {
+	if len(names) <= asked {
+		return names
+	}
+	first := int(now.Unix()/int64(replica.Look/time.Second)) * asked % len(names)
+	return slices.Concat(names[first:], names[:first])[:asked]
+}
+
+// listPods lists pods of anybody at the API server itself, but for that of a replica that may be given up.
+func (r *Reconciler) listPods(ctx context.Context, but *record.Identity, options ...client.ListOption) ([]*corev1.Pod, error) {
+	var list corev1.PodList
+	if err := r.Live.List(ctx, &list, options...); err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	var out []*corev1.Pod
+	for i := range list.Items {
+		if p := &list.Items[i]; but.Pod == nil || p.UID != but.Pod.UID {
+			out = append(out, p)
+		}
+	}
+	return out, nil
 }
 
 // readMembers reads all Members, and tells which say what nobody keeps up to date.

@@ -2,6 +2,7 @@ package statefulcluster
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -329,5 +330,64 @@ func TestMemberChanged(t *testing.T) {
 	}
 	if !memberChanged.Update(event.UpdateEvent{ObjectOld: &corev1.Pod{}, ObjectNew: base}) {
 		t.Error("what is not known does not matter")
+	}
+}
+
+// TestReconcile_noRoomForThePod: a replica stays while every other node is full of pods of others, however much room there is for its claims.
+func TestReconcile_noRoomForThePod(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.add(2, func(c *v1alpha1.StatefulCluster) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationNodeGrace: "1m"}
+		c.Spec.Template.Spec = rawOf(map[string]any{
+			"containers": []any{map[string]any{"name": "main", "image": "image:1", "resources": map[string]any{"requests": map[string]any{"cpu": "1500m"}}}},
+			"topologySpreadConstraints": []any{map[string]any{
+				"topologyKey": v1alpha1.TopologyHost, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": map[string]any{"matchLabels": map[string]any{"app": "db"}},
+			}},
+		})
+	})
+	s.settle("two replicas", isReady)
+	s.addNode("n3")
+	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "other"}}
+	other.Spec.NodeName = "n3"
+	other.Spec.Containers = []corev1.Container{{
+		Name: "main", Image: "image:1", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
+	}}
+	s.create(other)
+	t.Cleanup(func() { _ = s.client.Delete(context.Background(), other, client.GracePeriodSeconds(0)) })
+	s.setNode(s.pods()[1].Spec.NodeName, corev1.ConditionUnknown)
+	s.wait(3 * time.Minute)
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonNoRoom, "no other node")(s.get()); complaint != "" || s.names() != "1 2" {
+		t.Errorf("pods %s: %s", s.names(), complaint)
+	}
+	if err := s.client.Delete(context.Background(), other, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	s.wait(time.Minute)
+	if s.claim(2) != v1alpha1.ReplicaReplaced {
+		t.Errorf("n3 has room: %s, %+v", s.claim(2), s.get().Status.Conditions)
+	}
+}
+
+func TestTurn(t *testing.T) {
+	var names []string
+	for i := range 120 {
+		names = append(names, fmt.Sprint(i))
+	}
+	now := time.Unix(0, 0)
+	if got := turn(names[:50], now); len(got) != 50 {
+		t.Errorf("few: %v", got)
+	}
+	seen := map[string]bool{}
+	for i := range 12 {
+		got := turn(names, now.Add(time.Duration(i)*30*time.Second))
+		if len(got) != 50 {
+			t.Fatalf("%d are asked", len(got))
+		}
+		for _, n := range got {
+			seen[n] = true
+		}
+	}
+	if len(seen) != len(names) {
+		t.Errorf("%d of %d had their turn", len(seen), len(names))
 	}
 }

@@ -77,14 +77,7 @@ func State(m *v1alpha1.Member, stale, sound bool) (state replica.DiskState, doub
 	if m == nil {
 		return replica.DiskFine, false
 	}
-	reason := ""
-	if c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady); c != nil && c.Status != metav1.ConditionTrue {
-		reason = c.Reason
-	}
-	gone := reason == v1alpha1.ReasonVolumeGroupLost
-	silent := m.Status.Flags != nil && !m.Status.Flags.IsUp
-	missing := slices.ContainsFunc(m.Status.Devices, func(d v1alpha1.MemberDevice) bool { return d.State == v1alpha1.DeviceMissing })
-	lost, broken := taken(m) && (gone || silent), gone || missing && !sound
+	lost, broken := failures(m, sound)
 	switch {
 	case lost && !stale:
 		return replica.DiskLost, false
@@ -98,6 +91,15 @@ func State(m *v1alpha1.Member, stale, sound bool) (state replica.DiskState, doub
 	return replica.DiskFine, false
 }
 
+// failures tells whether the status of a Member says that a person declared it lost, and that its disks failed.
+func failures(m *v1alpha1.Member, sound bool) (lost, broken bool) {
+	ready := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
+	gone := ready != nil && ready.Status != metav1.ConditionTrue && ready.Reason == v1alpha1.ReasonVolumeGroupLost
+	silent := m.Status.Flags != nil && !m.Status.Flags.IsUp
+	missing := slices.ContainsFunc(m.Status.Devices, func(d v1alpha1.MemberDevice) bool { return d.State == v1alpha1.DeviceMissing })
+	return taken(m) && (gone || silent), gone || missing && !sound
+}
+
 // taken reports whether the controller took a person's word that a Member is lost: it deleted the Member for it, and said so. Before that a word can be taken
 // back, and may have been said while nobody looked after the Member.
 func taken(m *v1alpha1.Member) bool {
@@ -106,9 +108,9 @@ func taken(m *v1alpha1.Member) bool {
 		c != nil && c.Status == metav1.ConditionTrue && c.Reason == v1alpha1.ReasonLost
 }
 
-// Room reports whether one of the nodes that would take a replica, beside those that it is on, is known to have room for its claims, as the scheduler
-// would see it. Classes for which nobody publishes capacity have room on each of them.
-func Room(claims []*corev1.PersistentVolumeClaim, on map[string]bool, takers nodes.Nodes, published []storagev1.CSIStorageCapacity) bool {
+// Room returns which of the nodes that would take a replica, beside those that it is on, are known to have room for its claims, as the scheduler would see
+// it; ordered. Classes for which nobody publishes capacity have room on each of them.
+func Room(claims []*corev1.PersistentVolumeClaim, on map[string]bool, takers nodes.Nodes, published []storagev1.CSIStorageCapacity) []string {
 	need := map[string]*resource.Quantity{}
 	for _, c := range claims {
 		class := c.Spec.StorageClassName
@@ -120,12 +122,14 @@ func Room(claims []*corev1.PersistentVolumeClaim, on map[string]bool, takers nod
 		}
 		need[*class].Add(c.Spec.Resources.Requests[corev1.ResourceStorage])
 	}
+	var out []string
 	for name, n := range takers {
 		if len(need) == 0 || !on[name] && fits(need, n, published) {
-			return true
+			out = append(out, name)
 		}
 	}
-	return false
+	slices.Sort(out)
+	return out
 }
 
 // fits reports whether a node has room for all that is needed. What is not known to fit does not.

@@ -21,6 +21,8 @@ type Node struct {
 	Closed bool
 	// Taints that keep pods away that do not tolerate them, but for those that only repeat the state.
 	Taints []corev1.Taint
+	// Allocatable is what pods can have there; shared with the object that it was read from.
+	Allocatable corev1.ResourceList
 }
 
 // told are the taints that say, a while later, what State and Closed say anyway.
@@ -28,7 +30,7 @@ var told = []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev
 
 // Of reads a Node. One that never said whether it is ready is as silent as one that says it no longer.
 func Of(n *corev1.Node) Node {
-	out := Node{Labels: n.Labels, State: replica.NodeUnreachable, Closed: n.Spec.Unschedulable}
+	out := Node{Labels: n.Labels, State: replica.NodeUnreachable, Closed: n.Spec.Unschedulable, Allocatable: n.Status.Allocatable}
 	for _, t := range n.Spec.Taints {
 		if t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.Contains(told, t.Key) {
 			out.Taints = append(out.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})

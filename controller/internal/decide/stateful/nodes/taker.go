@@ -4,19 +4,24 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/controller/internal/decide/stateful/topology"
 )
 
-// Takers returns the nodes that would take a pod, as far as its own rules say so: its node selector, its required node affinity, its tolerations, and
-// its required anti-affinity to the others that are there. What cannot be understood takes nothing.
+// Takers returns the nodes that would take a pod, as far as its own rules say so: its node selector, its required node affinity, its tolerations, its required
+// affinity and anti-affinity to the others that are there, and its spread over them. What cannot be understood takes nothing.
 func (n Nodes) Takers(p *corev1.Pod, others []*corev1.Pod) Nodes {
 	out := Nodes{}
+	all, ok := rulesOf(p)
+	if !ok {
+		return out
+	}
+	others = n.settled(others)
+	spreads := n.spreads(p, all.spread, others)
 	for name, one := range n {
-		if one.State == replica.NodeFine && !one.Closed && one.selected(name, &p.Spec) && one.tolerated(p.Spec.Tolerations) && !n.repelled(p, one, others) {
+		if one.State == replica.NodeFine && !one.Closed && one.selected(name, &p.Spec) && one.tolerated(p.Spec.Tolerations) &&
+			!n.repelled(all.apart, one, others) && n.attracted(p, all.near, one, others) && spreads(one) {
 			out[name] = one
 		}
 	}
@@ -49,22 +54,4 @@ func tolerates(t corev1.Toleration, taint corev1.Taint) bool {
 		return false
 	}
 	return t.Operator == corev1.TolerationOpExists || (t.Operator == "" || t.Operator == corev1.TolerationOpEqual) && t.Value == taint.Value
-}
-
-// repelled reports whether a required anti-affinity of a pod keeps it from a node on which, or beside which, others are.
-func (n Nodes) repelled(p *corev1.Pod, at Node, others []*corev1.Pod) bool {
-	if p.Spec.Affinity == nil || p.Spec.Affinity.PodAntiAffinity == nil {
-		return false
-	}
-	return slices.ContainsFunc(p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, func(term corev1.PodAffinityTerm) bool {
-		domain, ok := at.Labels[term.TopologyKey]
-		if !ok {
-			return false
-		}
-		s, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
-		return err != nil || slices.ContainsFunc(others, func(o *corev1.Pod) bool {
-			there, ok := n[o.Spec.NodeName].Labels[term.TopologyKey]
-			return ok && there == domain && s.Matches(labels.Set(o.Labels))
-		})
-	})
 }
