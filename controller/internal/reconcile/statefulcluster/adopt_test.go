@@ -296,3 +296,62 @@ func TestReconcile_adoptedMeanwhile(t *testing.T) {
 		t.Errorf("%d deletions came late, %d adopted claims are kept", late, kept)
 	}
 }
+
+// orphanAll deletes the StatefulCluster as with --cascade=orphan. No garbage collector runs beside the tests: this is what it does.
+func (s *suite) orphanAll() (pods []corev1.Pod, claims []corev1.PersistentVolumeClaim) {
+	s.t.Helper()
+	orphan := func(o client.Object) {
+		s.t.Helper()
+		o.SetOwnerReferences(nil)
+		if err := s.client.Update(context.Background(), o); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	pods, claims = s.pods(), s.claims()
+	for i := range pods {
+		orphan(&pods[i])
+	}
+	for i := range claims {
+		orphan(&claims[i])
+	}
+	if err := s.client.Delete(context.Background(), s.get()); err != nil {
+		s.t.Fatal(err)
+	}
+	return pods, claims
+}
+
+// TestReconcile_orphanedPods: kubectl delete --cascade=orphan leaves the pods, which run on the data. One of the same name begins nothing empty beside them.
+func TestReconcile_orphanedPods(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.add(2, nil)
+	s.settle("two replicas", isReady)
+	for i, p := range s.pods() {
+		s.bind(fmt.Sprintf("db-data-%016x", i+1), p.Spec.NodeName)
+	}
+	for _, c := range s.claims() {
+		c.Status.Phase = corev1.ClaimBound
+		if err := s.client.Status().Update(context.Background(), &c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pods, claims := s.orphanAll()
+	s.add(2, nil)
+	s.wait(time.Minute)
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonReplicasUnknown, "2 pods", "--cascade=orphan", "spec.adopt")(s.get()); complaint != "" || s.names() != "1 2" || len(s.claims()) != 2 {
+		t.Fatalf("pods %s, %d claims: %s", s.names(), len(s.claims()), complaint)
+	}
+	s.edit(func(c *v1alpha1.StatefulCluster) {
+		for _, claim := range claims {
+			c.Spec.Adopt = append(c.Spec.Adopt, claim.Name)
+		}
+	})
+	for i := range pods {
+		if err := s.client.Delete(context.Background(), &pods[i], client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.settle("the data goes on", isReady)
+	if s.names() != "1 2" || s.claim(1) != v1alpha1.ReplicaFilled || s.claim(2) != v1alpha1.ReplicaFilled {
+		t.Errorf("pods %s, claims %s %s", s.names(), s.claim(1), s.claim(2))
+	}
+}

@@ -648,3 +648,44 @@ func TestReconcile_isGone(t *testing.T) {
 	}
 	s.mustPass()
 }
+
+// TestReconcile_manyNodesDoNotExist: most nodes were deleted, as when their kubelets are registered anew, and Kubernetes removed their pods. Nobody is replaced: that
+// they hold parts of a storage says that they are to come back, or that a person says that they are lost.
+func TestReconcile_manyNodesDoNotExist(t *testing.T) {
+	s := newSuite(t, "n1", "n2", "n3", "n4", "n5")
+	s.add(3, func(c *v1alpha1.StatefulCluster) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationNodeGrace: "1m"}
+	})
+	s.settle("three replicas", isReady)
+	p := s.pods()[2]
+	gone := []string{p.Spec.NodeName}
+	for _, name := range []string{"n1", "n2", "n3", "n4", "n5"} {
+		if len(gone) < 3 && !slices.ContainsFunc(s.pods(), func(p corev1.Pod) bool { return p.Spec.NodeName == name }) {
+			gone = append(gone, name)
+		}
+	}
+	s.bind("db-data-0000000000000003", p.Spec.NodeName)
+	var members []*v1alpha1.Member
+	for _, name := range gone {
+		members = append(members, s.member(name))
+		s.removeNode(name)
+	}
+	if err := s.client.Delete(context.Background(), &p, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	s.wait(10 * time.Minute)
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonReplicaStarting, "So are too many others")(s.get()); complaint != "" || s.names() != "1 2" || s.claim(3) != v1alpha1.ReplicaFilled {
+		t.Fatalf("pods %s, claim %s: %s", s.names(), s.claim(3), complaint)
+	}
+	// Two are given up for good, and one more that is silent is no blackout.
+	for _, m := range members[1:] {
+		if err := s.client.Delete(context.Background(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.addNode("n6")
+	s.wait(3 * time.Minute)
+	if s.claim(3) != v1alpha1.ReplicaReplaced {
+		t.Errorf("pods %s, claim %s: %+v", s.names(), s.claim(3), s.get().Status.Conditions)
+	}
+}

@@ -65,10 +65,14 @@ func (s *scope) named() map[string]bool {
 	return out
 }
 
-// missing counts the nodes that our pods are on and that do not exist.
+// missing counts the nodes that do not exist, and that our pods are on or that hold a part of a storage: Kubernetes removes the pods of a node that does not
+// exist within a minute, and nothing would tell of it any more. A Member of a node that is gone for good stays until a person says that it is lost.
 func (s *scope) missing() int {
-	n := 0
-	for name := range s.named() {
+	n, names := 0, s.named()
+	for i := range s.members {
+		names[string(s.members[i].Spec.Node)] = true
+	}
+	for name := range names {
 		if _, ok := s.nodes[name]; !ok {
 			n++
 		}

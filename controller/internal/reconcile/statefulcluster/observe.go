@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/stateful/blueprint"
+	"quarry.storage/quarry/controller/internal/decide/stateful/nodes"
 	"quarry.storage/quarry/controller/internal/decide/stateful/record"
 	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -29,6 +30,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	if err := from.List(ctx, &pods, ours...); err != nil {
 		return fmt.Errorf("list pods of statefulcluster %s: %w", s.cluster.Name, err)
 	}
+	s.unowned = unowned(pods.Items)
 	s.pods = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, s.cluster) })
 	var claims corev1.PersistentVolumeClaimList
 	if err := from.List(ctx, &claims, ours...); err != nil {
@@ -41,6 +43,17 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 		return err
 	}
 	return r.assess(ctx, s)
+}
+
+// unowned counts the pods that have an identity and nobody who controls them, and that run or will.
+func unowned(pods []corev1.Pod) int {
+	n := 0
+	for i := range pods {
+		if p := &pods[i]; p.Labels[v1alpha1.LabelIdentity] != "" && metav1.GetControllerOf(p) == nil && p.DeletionTimestamp.IsZero() && !nodes.Ended(p) {
+			n++
+		}
+	}
+	return n
 }
 
 // confirm observes again, at the API server itself: what a person took back a moment ago does not count, and what came back is not given up. It returns
@@ -85,7 +98,7 @@ func (r *Reconciler) assess(ctx context.Context, s *scope) error {
 		MinReady: time.Duration(s.cluster.Spec.MinReadySeconds) * time.Second,
 		Futile:   int(s.cluster.Status.FutileReplacements),
 		Blackout: s.nodes.Blackout(s.missing()),
-		Blocked:  s.kept, Unrecorded: record.Unrecorded(record.Orphans(s.claims, s.identities)),
+		Blocked:  s.kept, Unrecorded: record.Unrecorded(record.Orphans(s.claims, s.identities)), Unowned: s.unowned,
 	}
 	s.plan.Update(&s.input)
 	for _, i := range s.identities {

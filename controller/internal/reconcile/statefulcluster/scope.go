@@ -21,7 +21,9 @@ type scope struct {
 	plan            *blueprint.Blueprint
 	faults          []blueprint.Fault
 	// pods that the StatefulCluster owns, its claims, and what both are of.
-	pods       []corev1.Pod
+	pods []corev1.Pod
+	// unowned counts pods with the labels of replicas that nobody controls.
+	unowned    int
 	claims     []corev1.PersistentVolumeClaim
 	identities []*record.Identity
 	// labelled are all claims with the label of the name, also those of a deleted StatefulCluster.

@@ -317,6 +317,7 @@ func TestDecide_parked(t *testing.T) {
 // TestDecide_unrecorded: nothing begins empty while claims that nobody knows may hold the data.
 func TestDecide_unrecorded(t *testing.T) {
 	unknown := func(in Input) Input { in.Unrecorded = 2; return in }
+	unowned := func(in Input) Input { in.Unowned = 2; return in }
 	declared := func(in Input) Input { in.Declared = true; return in }
 	try(t, map[string]expectation{
 		"none is known, and none is made":             {unknown(input(3)), "Wait ReplicasUnknown"},
@@ -332,6 +333,10 @@ func TestDecide_unrecorded(t *testing.T) {
 		"so it is in the place of one that was lost":  {unknown(input(2, "a", "b absent Replaced spared")), "Create ReplicaMissing"},
 		"those that never told are no majority":       {declared(unknown(input(3, "a fresh", "b fresh"))), "Wait ReplicasUnknown"},
 		"none is wanted":                              {unknown(input(0)), "Rest"},
+		"pods run that nobody controls":               {unowned(input(3)), "Wait ReplicasUnknown"},
+		"nor is a minority filled up beside them":     {unowned(input(3, "a")), "Wait ReplicasUnknown"},
+		"one with the data comes back beside them":    {unowned(input(1, "a absent")), "Create ReplicaMissing as a"},
+		"beside a majority they matter no more":       {unowned(input(3, "a", "b")), "Create ReplicaMissing"},
 		"what was given up is ended all the same":     {unknown(input(3, "a Replaced")), "Remove ReplicaLeaving a for good"},
 		"one too many that never had the data leaves": {unknown(input(1, "a fresh unready just", "b fresh pending")), "Remove ScalingDown b for good"},
 	})

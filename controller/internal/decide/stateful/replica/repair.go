@@ -40,8 +40,8 @@ func lastCopy(v view) *Decision {
 		len(v.live), v.Desired, v.live[0].Name)
 }
 
-// unknown stops while no replica is known to have had the data, and there are claims of which nobody knows whether they hold it: what is made
-// now would begin empty beside them.
+// unknown stops while no replica is known to have had the data, and there are claims of which nobody knows whether they hold it, or pods that nobody
+// controls: what is made now would begin empty beside them.
 func unknown(v view) *Decision {
 	if v.Desired == 0 || v.count(func(r judged) bool { return r.Filled || r.Served || r.serves() }) > 0 {
 		return nil
@@ -60,8 +60,14 @@ func (v view) minority() bool {
 	return 2*n <= v.Desired
 }
 
-// undecided waits for a person to say of every claim without a record whether it holds the data; nil when there is none.
+// undecided waits for a person to say of every claim without a record whether it holds the data, and of every pod that nobody controls what becomes of it;
+// nil when there is none.
 func (v view) undecided() *Decision {
+	if v.Unowned > 0 {
+		return wait(v1alpha1.ReasonReplicasUnknown,
+			"%d pods with the labels of replicas run, and nobody controls them, as after kubectl delete --cascade=orphan. Nothing begins empty beside them. Delete these pods: "+
+				"their claims stay. Then name the claims in spec.adopt to go on with their data.", v.Unowned)
+	}
 	if v.Unrecorded == 0 {
 		return nil
 	}

@@ -192,6 +192,8 @@ type Input struct {
 	// Unrecorded is how many claims there are of which nobody knows whether they hold the data: no record says what their replica was, and it
 	// has no pod.
 	Unrecorded int
+	// Unowned is how many pods have the labels of a replica and nobody who controls them, as after a deletion that orphans: they may run with the data.
+	Unowned int
 	// Blocked are names of pods that a disruption budget keeps in this pass.
 	Blocked map[string]bool
 	// Plan is what was shown to people about replicas that are not given up without them; nil when there is none.
