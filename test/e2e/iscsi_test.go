@@ -53,7 +53,8 @@ func mappedOn(t *testing.T, node string) string {
 }
 
 // TestIscsiVolumeMoves follows a filesystem and a raw device from their claims to their end: several pods of one node use them at the same time, they
-// grow while they are used, and move to another node with what was written.
+// grow while they are used, and move to another node with what was written. This is the short journey that is made every time; TestIscsiPodMovesBetweenNodes moves a
+// filesystem many times, under load.
 func TestIscsiVolumeMoves(t *testing.T) {
 	useServer(t)
 	i := lun(t, "moves")
