@@ -132,3 +132,25 @@ func TestVolume_mark(t *testing.T) {
 		t.Error("volumes are not found by their names")
 	}
 }
+
+func TestMapping_Shows(t *testing.T) {
+	v := Volume{Ranges: []Range{{Start: 8, Size: 4}, {Start: 20, Size: 6}}, SizeBytes: 10, ReadyBytes: 7}
+	for name, c := range map[string]struct {
+		mapping Mapping
+		want    bool
+	}{
+		"the ready part":            {Mapping{Ranges: []Range{{Start: 8, Size: 4}, {Start: 20, Size: 3}}}, true},
+		"the same in more pieces":   {Mapping{Ranges: []Range{{Start: 8, Size: 1}, {Start: 9, Size: 3}, {Start: 20, Size: 3}}}, true},
+		"what is not ready, too":    {Mapping{Ranges: v.Ranges}, false},
+		"less":                      {Mapping{Ranges: []Range{{Start: 8, Size: 4}}}, false},
+		"another place":             {Mapping{Ranges: []Range{{Start: 8, Size: 4}, {Start: 24, Size: 3}}}, false},
+		"another order":             {Mapping{Ranges: []Range{{Start: 20, Size: 3}, {Start: 8, Size: 4}}}, false},
+		"nothing":                   {Mapping{}, false},
+		"only errors":               {Mapping{Ranges: []Range{{Start: 8, Size: 4}, {Start: 20, Size: 3}}, Cut: true}, false},
+		"what is held back for now": {Mapping{Ranges: []Range{{Start: 8, Size: 4}, {Start: 20, Size: 3}}, Suspended: true}, false},
+	} {
+		if got := c.mapping.Shows(v); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -256,7 +256,7 @@ func (l *LUN) extend(g *sharedlun.Group, v *sharedlun.Volume, bytes int64) error
 	for _, at := range free[:need] {
 		v.Ranges = append(v.Ranges, sharedlun.Range{Start: at, Size: extent})
 	}
-	v.Ranges, v.SizeBytes = decide.Merge(v.Ranges), bytes
+	v.Ranges, v.SizeBytes = sharedlun.Merge(v.Ranges), bytes
 	return nil
 }
 

@@ -94,7 +94,7 @@ func (s *Service) beginCopying(ctx context.Context, ref sharedlun.Ref, cred shar
 	s.mu.Unlock()
 	d := decide.Duplicate{
 		Group: ref.UUID, Volume: v.UUID, Lun: number, Discard: discard, Pace: s.pacer(ref.UUID).wait,
-		From: decide.Behind(decide.Front(from.Ranges, to.Origin.Bytes), t.from), To: decide.Behind(to.Ranges, t.from),
+		From: decide.Behind(sharedlun.Front(from.Ranges, to.Origin.Bytes), t.from), To: decide.Behind(to.Ranges, t.from),
 	}
 	s.work.Go(func() {
 		defer close(t.ended)

@@ -133,10 +133,10 @@ func shows(id sharedlun.ID, m decide.Mapped, on sharedlun.Volume, lun string) er
 		return fmt.Errorf("volume %s: %w: its device stands on %s, and the LUN is %s by now", id, sharedlun.ErrMisfit, m.Lun, lun)
 	}
 	left := on.ReadyBytes
-	for i, r := range decide.Merge(m.Ranges) {
+	for i, r := range sharedlun.Merge(m.Ranges) {
 		left -= r.Size
-		want := decide.Merge(on.Ranges)
-		if i >= len(want) || r.Start != want[i].Start || r.Size > want[i].Size || r.Size < want[i].Size && i < len(decide.Merge(m.Ranges))-1 {
+		want := sharedlun.Merge(on.Ranges)
+		if i >= len(want) || r.Start != want[i].Start || r.Size > want[i].Size || r.Size < want[i].Size && i < len(sharedlun.Merge(m.Ranges))-1 {
 			return fmt.Errorf("volume %s: %w: its device lies at %v, and the volume at %v", id, sharedlun.ErrMisfit, m.Ranges, on.Ranges)
 		}
 	}

@@ -73,7 +73,7 @@ func Format(seen sharedlun.Group, v sharedlun.Volume, node string, m *Mapped, lu
 	switch {
 	case err != nil:
 		return false, err
-	case m == nil || !m.Live || !m.Linear || m.Cut || m.Suspended || m.Pending || m.Path == "" || m.Lun != lun || !equal(Merge(shown), Merge(m.Ranges)):
+	case m == nil || !m.Live || !m.Linear || m.Cut || m.Suspended || m.Pending || m.Path == "" || m.Lun != lun || !equal(sharedlun.Merge(shown), sharedlun.Merge(m.Ranges)):
 		return false, fmt.Errorf("%w: volume %s is not mapped here as the LUN says: map it first", sharedlun.ErrMisfit, v.Name)
 	}
 	return false, nil

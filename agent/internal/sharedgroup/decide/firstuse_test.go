@@ -29,7 +29,7 @@ func TestFormat(t *testing.T) {
 		"a device that is cut":            {nil, func(m *Mapped) { m.Cut = true }, false, sharedlun.ErrMisfit},
 		"a suspended device":              {nil, func(m *Mapped) { m.Suspended = true }, false, sharedlun.ErrMisfit},
 		"a device on another LUN":         {nil, func(m *Mapped) { m.Lun = "8:32" }, false, sharedlun.ErrMisfit},
-		"a device of a part":              {nil, func(m *Mapped) { m.Ranges = Front(ranges, 4*mib) }, false, sharedlun.ErrMisfit},
+		"a device of a part":              {nil, func(m *Mapped) { m.Ranges = sharedlun.Front(ranges, 4*mib) }, false, sharedlun.ErrMisfit},
 	} {
 		on := held
 		on.ReadyBytes, on.MakingOn = on.SizeBytes, "n1"

@@ -49,7 +49,7 @@ func Mine(seen sharedlun.Group, v sharedlun.Volume, node string) (sharedlun.Volu
 		return v, fmt.Errorf("%w: volume %s is held by node %q, and this is %s", sharedlun.ErrHeld, v.Name, on.HeldBy, node)
 	case on.Leaving:
 		return v, fmt.Errorf("%w: volume %s is being taken from this node", sharedlun.ErrHeld, v.Name)
-	case !equal(Merge(on.Ranges), Merge(v.Ranges)):
+	case !equal(sharedlun.Merge(on.Ranges), sharedlun.Merge(v.Ranges)):
 		return v, fmt.Errorf("%w: volume %s lies elsewhere than the request says", sharedlun.ErrMoved, v.Name)
 	}
 	return *on, nil
@@ -60,12 +60,12 @@ func Shown(v sharedlun.Volume) ([]sharedlun.Range, error) {
 	if v.ReadyBytes <= 0 {
 		return nil, fmt.Errorf("%w: nothing of volume %s is ready: zero it first", sharedlun.ErrMisfit, v.Name)
 	}
-	return Front(v.Ranges, v.ReadyBytes), nil
+	return sharedlun.Front(v.Ranges, v.ReadyBytes), nil
 }
 
 // Map returns what the device of a volume needs that is to have exactly these ranges, on a LUN of that number and size. m is nil when there is none.
 func Map(m *Mapped, volume string, ranges []sharedlun.Range, lun string, lunBytes int64) (Action, error) {
-	want := Merge(ranges)
+	want := sharedlun.Merge(ranges)
 	for _, r := range want {
 		if r.Start > lunBytes-r.Size {
 			return Keep, fmt.Errorf("%w: volume %s reaches to byte %d of a LUN of %d bytes", sharedlun.ErrMisfit, volume, r.Start+r.Size, lunBytes)
@@ -75,8 +75,8 @@ func Map(m *Mapped, volume string, ranges []sharedlun.Range, lun string, lunByte
 	case m == nil || !m.Live:
 		// A device without a table has no content: whoever has it open reads nothing.
 		return Load, nil
-	case m.Linear && m.Lun == lun && begins(want, Merge(m.Ranges)):
-		if equal(want, Merge(m.Ranges)) && !m.Suspended && !m.Pending && m.Path != "" {
+	case m.Linear && m.Lun == lun && begins(want, sharedlun.Merge(m.Ranges)):
+		if equal(want, sharedlun.Merge(m.Ranges)) && !m.Suspended && !m.Pending && m.Path != "" {
 			return Keep, nil
 		}
 		return Load, nil
@@ -99,19 +99,6 @@ func misfit(m *Mapped, volume string, want []sharedlun.Range, lun string) error 
 		return fmt.Errorf("%w: the device of volume %s is open, and stands on device %s; the LUN is %s by now", sharedlun.ErrMisfit, volume, m.Lun, lun)
 	}
 	return fmt.Errorf("%w: the device of volume %s would move or shrink: it has %v, wanted is %v", sharedlun.ErrMisfit, volume, m.Ranges, want)
-}
-
-// Merge joins ranges of which one begins where the other ends.
-func Merge(in []sharedlun.Range) []sharedlun.Range {
-	var out []sharedlun.Range
-	for _, r := range in {
-		if n := len(out); n > 0 && out[n-1].Start+out[n-1].Size == r.Start {
-			out[n-1].Size += r.Size
-			continue
-		}
-		out = append(out, r)
-	}
-	return out
 }
 
 // begins reports whether a table begins with all of another one. Both are merged.
@@ -146,7 +133,7 @@ func Zero(seen sharedlun.Group, v sharedlun.Volume, node string, m *Mapped) erro
 		return fmt.Errorf("%w: volume %s is a copy of %s that is being made", sharedlun.ErrMisfit, v.Name, on.Origin.Name)
 	case m == nil || !m.Live || m.Cut:
 		return nil
-	case !m.Linear || m.Suspended || m.Pending || !begins(Merge(v.Ranges), Merge(m.Ranges)) || sum(m.Ranges) > v.ReadyBytes:
+	case !m.Linear || m.Suspended || m.Pending || !begins(sharedlun.Merge(v.Ranges), sharedlun.Merge(m.Ranges)) || sum(m.Ranges) > v.ReadyBytes:
 		return fmt.Errorf("%w: the device of volume %s shows more than what is ready, or has another table: map it first", sharedlun.ErrMisfit, v.Name)
 	}
 	return nil
@@ -156,18 +143,6 @@ func sum(ranges []sharedlun.Range) int64 {
 	var out int64
 	for _, r := range ranges {
 		out += r.Size
-	}
-	return out
-}
-
-// Front returns the ranges of the first bytes of a volume.
-func Front(ranges []sharedlun.Range, bytes int64) []sharedlun.Range {
-	var out []sharedlun.Range
-	for _, r := range ranges {
-		if r.Size = min(bytes, r.Size); r.Size > 0 {
-			out = append(out, r)
-		}
-		bytes -= r.Size
 	}
 	return out
 }

@@ -85,7 +85,9 @@ func (b *Backend) again(ctx context.Context, s storage, a frame.Attachment) map[
 	members, err := b.Fleet.Members(ctx, s.ref)
 	unchanged := err == nil && slices.ContainsFunc(members, func(m san.Member) bool { return m.Usable() && reflect.DeepEqual(m, last.member) })
 	if unchanged {
-		_, err = b.Nodes.Map(ctx, a.Node, s.ref, last.member.Credential, last.volume, last.sequence)
+		var m sharedlun.Mapping
+		m, err = b.Nodes.Map(ctx, a.Node, s.ref, last.member.Credential, last.volume, last.sequence)
+		unchanged = m.Shows(last.volume)
 	}
 	if !unchanged || err != nil {
 		b.forget(a.Handle)

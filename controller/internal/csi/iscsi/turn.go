@@ -83,7 +83,10 @@ func (b *Backend) mapped(ctx context.Context, s storage, v sharedlun.Volume, seq
 	if err != nil {
 		return err
 	}
-	_, err = b.Nodes.Map(ctx, v.HeldBy, s.ref, cred, v, sequence)
+	m, err := b.Nodes.Map(ctx, v.HeldBy, s.ref, cred, v, sequence)
+	if err == nil && !m.Shows(v) {
+		err = volume.Refuse(volume.Unavailable, "node %s has a device of volume %s that does not show what the LUN has of it: %+v", v.HeldBy, v.Name, m)
+	}
 	return err
 }
 

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"quarry.storage/quarry/controller/internal/csi/frame"
+	"quarry.storage/quarry/controller/internal/csi/frame/frametest"
+	"quarry.storage/quarry/controller/internal/csi/iscsi"
 	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/csirpc"
@@ -433,5 +435,28 @@ func TestAttach_repeated(t *testing.T) {
 				t.Errorf("it took a turn: %t; %v", turn, err)
 			}
 		})
+	}
+}
+
+// elsewhere are agents whose devices begin an extent too late.
+type elsewhere struct{ iscsi.Nodes }
+
+func (e elsewhere) Map(ctx context.Context, node string, ref sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error) {
+	m, err := e.Nodes.Map(ctx, node, ref, c, v, sequence)
+	for i := range m.Ranges {
+		m.Ranges[i].Start += extent
+	}
+	return m, err
+}
+
+// TestAttach_elsewhere: no pod gets a device that does not show what the LUN has of the volume.
+func TestAttach_elsewhere(t *testing.T) {
+	s := newSuite(t)
+	id := s.create("a", 8*mib).GetVolumeId()
+	s.Served = frametest.Serve(t, iscsi.Driver(), s.backend("csi/2", elsewhere{s.calls}), s.cache)
+	_, err := s.publish(id, "n2")
+	wantCode(t, err, codes.Unavailable)
+	if err == nil || !strings.Contains(err.Error(), "does not show what the LUN has of it") {
+		t.Errorf("%v", err)
 	}
 }
