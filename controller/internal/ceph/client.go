@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"quarry.storage/quarry/controller/internal/decide/ceph"
@@ -17,7 +16,7 @@ type Config struct {
 	Runner Runner
 	// FSID of the Cluster. Monitors that have another one are not listened to.
 	FSID string
-	// Timeout of one command; a quarter of it is for finding a monitor. Zero means 20 seconds.
+	// Timeout of one command. Zero means 20 seconds.
 	Timeout time.Duration
 }
 
@@ -39,9 +38,7 @@ func New(cfg Config) (*Client, error) {
 func (c *Client) run(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
-	connect := strconv.Itoa(max(1, int(c.cfg.Timeout.Seconds()/4)))
-	all := append([]string{"--connect-timeout", connect, "--format", "json"}, args...)
-	r, err := c.cfg.Runner.Run(ctx, Command{Args: all})
+	r, err := c.cfg.Runner.Run(ctx, Command{Args: args})
 	if err != nil {
 		if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("%w: %w", ErrUnreachable, err)

@@ -81,7 +81,7 @@ func run(t *testing.T, c *cephtest.Cluster, args ...string) ceph.Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	r, err := c.Run(ctx, ceph.Command{Args: append([]string{"--connect-timeout", "1", "--format", "json"}, args...)})
+	r, err := c.Run(ctx, ceph.Command{Args: args})
 	if err != nil {
 		t.Fatalf("ceph %q: %v", args, err)
 	}

@@ -45,7 +45,7 @@ func (r recording) read(args []string) (Result, error) {
 
 // Run answers.
 func (r recording) Run(_ context.Context, cmd Command) (Result, error) {
-	res, err := r.read(cmd.Args[4:])
+	res, err := r.read(cmd.Args)
 	if err != nil {
 		r.t.Error(err)
 	}

@@ -1,6 +1,6 @@
-// Package ceph talks to the monitors of a Ceph cluster. It asks by the command line of Ceph, reads JSON, and makes facts of it; it performs the steps that
-// the monitors perform, each after a look of its own, which refuses what has become unsafe. It chooses no step, and knows neither Kubernetes nor where its
-// commands run. Nothing calls it yet: no Cluster of type cephfs is built (decision 0057).
+// Package ceph talks to the monitors of a Ceph cluster. It asks in the words of Ceph's command line, reads JSON, and makes facts of it; it performs the steps
+// that the monitors perform, each after a look of its own, which refuses what has become unsafe. It chooses no step, and knows neither Kubernetes nor where
+// its commands run.
 package ceph
 
 import (
@@ -10,23 +10,21 @@ import (
 	"strings"
 )
 
-// Command is one call of the program ceph.
+// Command is one command of Ceph, that prints JSON.
 type Command struct {
-	// Args without the name of the program. No key is among them.
+	// Args are its words, as the program ceph takes them. No key is among them.
 	Args []string
-	// Stdin is what the program reads; nil for nothing.
-	Stdin []byte
 }
 
-// Result is what the program left.
+// Result is what a command left, as the program ceph prints it.
 type Result struct {
 	Stdout, Stderr []byte
 	// ExitCode is 0, or an errno of the monitors.
 	ExitCode int
 }
 
-// Runner runs the program once, to its end or to that of the context. An error means that it is not known whether the program ran; an exit code
-// other than zero is no error.
+// Runner has a command performed once, to its end or to that of the context. An error means that it is not known whether the command was performed; an exit
+// code other than zero is no error.
 type Runner interface {
 	Run(ctx context.Context, cmd Command) (Result, error)
 }

@@ -1,15 +1,13 @@
-// Package execpod runs the program ceph in a pod of a Cluster, through the API server. It knows which pods may serve and how a program is started there,
-// and nothing of what the program is told.
+// Package execpod has commands of Ceph performed in a pod of a Cluster, through the API server. One program in the pod is kept for many commands. The
+// package knows which pods may serve and how a program is started there, and nothing of what the program is told.
 package execpod
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -20,30 +18,27 @@ import (
 
 // Config is what a Runner works with.
 type Config struct {
-	// Pods returns the pods of the Cluster that have the program and the key of its administrator, in any order. They may be too many: those whose container
-	// does not run are passed over.
+	// Pods returns the pods of the Cluster that have the library of Ceph and the key of its administrator, in any order. They may be too many: those whose
+	// container does not run are passed over.
 	Pods func(ctx context.Context) ([]corev1.Pod, error)
-	// Container of those pods with the program.
+	// Container of those pods.
 	Container string
 	// Start starts a program in a container.
 	Start Starter
-	// AtOnce is how many programs run at the same time; zero means two. Each takes up to 100 MiB, out of what the pod has.
+	// AtOnce is how many commands are performed at the same time; zero means two. For each there is a program, of up to 100 MiB, out of what the pod has.
 	AtOnce int
 	// Now is the clock; nil for time.Now.
 	Now func() time.Time
 }
 
-// Limits of what one command may print. The largest answer, a dump of all OSDs, has about a kilobyte for each.
-const (
-	maxStdout = 16 << 20
-	maxStderr = 64 << 10
-)
-
 // patience bounds a command whose context has no deadline.
 const patience = 30 * time.Second
 
-// distrust is how long a pod that did not start a program comes after all others.
+// distrust is how long a pod that failed comes after all others.
 const distrust = time.Minute
+
+// Exit codes of what starts programs: it is not there, or cannot be run. None of them is one of ceph.
+const exitNoSuch = 127
 
 // Runner implements ceph.Runner. It is safe for concurrent use.
 type Runner struct {
@@ -52,6 +47,8 @@ type Runner struct {
 	mu   sync.Mutex
 	// failed says when a pod, by its UID, last failed.
 	failed map[string]time.Time
+	// resting are the connections that nobody uses now; the one that was used last is the last.
+	resting []*connection
 }
 
 // New makes a Runner.
@@ -65,8 +62,9 @@ func New(cfg Config) *Runner {
 	return &Runner{cfg: cfg, turn: make(chan struct{}, cfg.AtOnce), failed: map[string]time.Time{}}
 }
 
-// Run runs ceph in a pod, a ready one if there is any. One that could not be started in the first pod is started in the next: nothing ran then. No pod is an error of
-// kind ceph.ErrUnreachable, and so is a program that was ended at its deadline.
+// Run performs a command over a connection that rests, or over a new one to a pod, a ready one if there is any. What certainly did not get to Ceph is
+// tried over the next one. No pod is an error of kind ceph.ErrUnreachable, and so is an answer that did not come: whether the command was performed is not
+// known then, and the next command is not performed before the program of this one has been told to end.
 func (r *Runner) Run(ctx context.Context, cmd ceph.Command) (ceph.Result, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -83,14 +81,20 @@ func (r *Runner) Run(ctx context.Context, cmd ceph.Command) (ceph.Result, error)
 	if err != nil {
 		return ceph.Result{}, err
 	}
+	for c := r.take(pods); c != nil; c = r.take(pods) {
+		result, sent, err := r.over(ctx, c, cmd)
+		if err == nil || sent || ctx.Err() != nil {
+			return result, err
+		}
+	}
 	var failed error
 	for _, pod := range pods {
-		result, err := r.runIn(ctx, pod, cmd)
+		c, err := connect(ctx, r.cfg.Start, pod, r.cfg.Container)
 		if err == nil {
-			r.trust(pod, true)
-			return result, nil
+			result, _, err := r.over(ctx, c, cmd)
+			return result, err
 		}
-		r.trust(pod, false)
+		r.trust(string(pod.UID), false)
 		failed = errors.Join(failed, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err))
 		if !errors.Is(err, ErrNotStarted) || ctx.Err() != nil {
 			break
@@ -99,16 +103,66 @@ func (r *Runner) Run(ctx context.Context, cmd ceph.Command) (ceph.Result, error)
 	return ceph.Result{}, fmt.Errorf("%w: %w", ceph.ErrUnreachable, failed)
 }
 
+// over performs a command over a connection, and keeps that if it is of further use.
+func (r *Runner) over(ctx context.Context, c *connection, cmd ceph.Command) (ceph.Result, bool, error) {
+	result, sent, err := c.run(ctx, cmd)
+	if err != nil {
+		c.close()
+		r.trust(string(c.pod), false)
+		return result, sent, fmt.Errorf("%w: pod %s: %w", ceph.ErrUnreachable, c.name, err)
+	}
+	r.trust(string(c.pod), true)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.resting = append(r.resting, c)
+	time.AfterFunc(idle, r.tidy)
+	return result, true, nil
+}
+
+// take returns a connection to one of some pods that rests; nil if there is none. Those to other pods, and those that are no good any more, are closed.
+func (r *Runner) take(pods []corev1.Pod) *connection {
+	r.tidy()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.resting = slices.DeleteFunc(r.resting, func(c *connection) bool {
+		gone := !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.UID == c.pod })
+		if gone {
+			c.leave()
+		}
+		return gone
+	})
+	n := len(r.resting)
+	if n == 0 {
+		return nil
+	}
+	c := r.resting[n-1]
+	r.resting = r.resting[:n-1]
+	return c
+}
+
+// tidy closes connections that ended, or that nobody used for a while.
+func (r *Runner) tidy() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.resting = slices.DeleteFunc(r.resting, func(c *connection) bool {
+		dead := !c.alive()
+		if dead {
+			c.leave()
+		}
+		return dead
+	})
+}
+
 // running returns the pods in which a program can be started, those first that did not fail a while ago and are ready. One that is not ready comes after all
 // others, and is tried: on a busy node a monitor is found unready, and the program finds the quorum by itself.
 func (r *Runner) running(ctx context.Context) ([]corev1.Pod, error) {
 	all, err := r.cfg.Pods(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("pods with the program ceph: %w", err)
+		return nil, fmt.Errorf("pods with the library of Ceph: %w", err)
 	}
 	pods := slices.DeleteFunc(slices.Clone(all), func(p corev1.Pod) bool { return !r.serves(p) })
 	if len(pods) == 0 {
-		return nil, fmt.Errorf("%w: none of %d pods with the program ceph runs", ceph.ErrUnreachable, len(all))
+		return nil, fmt.Errorf("%w: none of %d pods with the library of Ceph runs", ceph.ErrUnreachable, len(all))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -138,58 +192,11 @@ func unready(p corev1.Pod) int {
 	return 1
 }
 
-func (r *Runner) trust(pod corev1.Pod, good bool) {
+func (r *Runner) trust(uid string, good bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.failed, string(pod.UID))
+	delete(r.failed, uid)
 	if !good {
-		r.failed[string(pod.UID)] = r.cfg.Now()
+		r.failed[uid] = r.cfg.Now()
 	}
-}
-
-// Exit codes of timeout(1): the program was ended at its deadline, or by the second signal; it did not do its own work; the program is not there. None of
-// them is one of ceph.
-const (
-	exitTimeout = 124
-	exitFailed  = 125
-	exitNoSuch  = 127
-	exitSignal  = 128
-)
-
-// script runs the program that its arguments name, for as many seconds as the first one says: closing the connection does not end a program. Its last line
-// says the exit code: a connection that broke looks like a program that ended well.
-const script = `timeout --kill-after=2 "$@"; code=$?; printf '\n` + lastWord + `%d\n' "$code"; exit "$code"`
-
-// lastWord begins the last line.
-const lastWord = "quarry-exit-code "
-
-// runIn runs ceph in a pod, and has it ended when four fifths of the time are over: a busy node takes seconds to start a program, and to tell of its end.
-func (r *Runner) runIn(ctx context.Context, pod corev1.Pod, cmd ceph.Command) (ceph.Result, error) {
-	deadline, _ := ctx.Deadline()
-	seconds := max(1, int(time.Until(deadline).Seconds()*4/5))
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stdout, stderr := newBounded(maxStdout, cancel), newBounded(maxStderr, cancel)
-	args := append([]string{"sh", "-c", script, "sh", strconv.Itoa(seconds), "ceph"}, cmd.Args...)
-	code, err := r.cfg.Start(ctx, Program{
-		Namespace: pod.Namespace, Pod: pod.Name, Container: r.cfg.Container, Args: args, Stdin: cmd.Stdin, Stdout: stdout, Stderr: stderr,
-	})
-	if cause := context.Cause(ctx); cause != nil {
-		return ceph.Result{}, cause
-	}
-	if err != nil {
-		return ceph.Result{}, err
-	}
-	out, whole := bytes.CutSuffix(stdout.bytes(), fmt.Appendf(nil, "\n"+lastWord+"%d\n", code))
-	switch {
-	case (code == exitNoSuch-1 || code == exitNoSuch) && !whole:
-		return ceph.Result{}, fmt.Errorf("%w: no shell in the container (exit code %d)", ErrNotStarted, code)
-	case !whole:
-		return ceph.Result{}, fmt.Errorf("the connection ended before the program, or its output was cut off (exit code %d)", code)
-	case code == exitTimeout || code > exitSignal:
-		return ceph.Result{}, fmt.Errorf("ended after %d s, with exit code %d: %w", seconds, code, context.DeadlineExceeded)
-	case code >= exitFailed && code <= exitNoSuch:
-		return ceph.Result{}, fmt.Errorf("%w: no program ceph in the container (exit code %d)", ErrNotStarted, code)
-	}
-	return ceph.Result{Stdout: out, Stderr: stderr.bytes(), ExitCode: code}, nil
 }

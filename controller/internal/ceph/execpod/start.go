@@ -1,7 +1,6 @@
 package execpod
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,11 +22,11 @@ import (
 // ErrNotStarted means that the program did not run.
 var ErrNotStarted = errors.New("the program was not started")
 
-// Program is what is started in a container. Args are seen by everybody who reads the API server's audit log: no key is among them. Stdin is not.
+// Program is what is started in a container. Args are seen by everybody who reads the API server's audit log: no key is among them.
 type Program struct {
 	Namespace, Pod, Container string
 	Args                      []string
-	Stdin                     []byte
+	Stdin                     io.Reader
 	Stdout, Stderr            io.Writer
 }
 
@@ -54,11 +53,7 @@ func Remote(config *rest.Config) (Starter, error) {
 		if err != nil {
 			return 0, fmt.Errorf("%w: %w", ErrNotStarted, withoutURL(err))
 		}
-		streams := remotecommand.StreamOptions{Stdout: p.Stdout, Stderr: p.Stderr}
-		if p.Stdin != nil {
-			streams.Stdin = bytes.NewReader(p.Stdin)
-		}
-		return outcome(executor.StreamWithContext(ctx, streams))
+		return outcome(executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: p.Stdin, Stdout: p.Stdout, Stderr: p.Stderr}))
 	}, nil
 }
 

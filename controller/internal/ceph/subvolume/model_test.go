@@ -217,7 +217,7 @@ func alike(t *testing.T, m *cephtest.Cluster, args []string, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	got, err := m.Run(ctx, ceph.Command{Args: append([]string{"--connect-timeout", "1", "--format", "json"}, args...)})
+	got, err := m.Run(ctx, ceph.Command{Args: args})
 	if err != nil {
 		t.Fatal(err)
 	}
