@@ -113,6 +113,7 @@ func cacheOptions(cfg Config) cache.Options {
 			&certificatesv1.CertificateSigningRequest{}: {
 				Field: fields.OneTermEqualSelector("spec.signerName", v1alpha1.SignerAgent),
 			},
+			&corev1.Node{}:                  {Transform: kube.StripNode},
 			&corev1.PersistentVolume{}:      {Transform: stripVolume},
 			&corev1.PersistentVolumeClaim{}: {Transform: stripClaim},
 			&appsv1.Deployment{}: {

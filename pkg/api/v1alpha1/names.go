@@ -104,6 +104,9 @@ const (
 	AnnotationCephMonitors = Group + "/ceph-monitors"
 	// AnnotationCephKeys is the UID, from before the keys are used. A Secret that is missing later is not made anew: the daemons know the old keys.
 	AnnotationCephKeys = Group + "/ceph-keys"
+	// AnnotationCephBlocked is the UID, a slash, and in JSON which addresses of nodes that are out of service are on Ceph's blocklist: node, address, and the boot that
+	// is to be over before the address is taken off. It is written before Ceph is asked.
+	AnnotationCephBlocked = Group + "/ceph-blocked"
 	// AnnotationCephRemoved is on a Cluster that is being deleted: the UID, from the time on that no volume was left. From then on its data are given up.
 	AnnotationCephRemoved = Group + "/ceph-removed"
 )
@@ -160,6 +163,8 @@ const (
 	ActionChangePool          = "ChangePool"
 	ActionSetNoOut            = "SetNoOut"
 	ActionUnsetNoOut          = "UnsetNoOut"
+	ActionBlockClient         = "BlockClient"
+	ActionUnblockClient       = "UnblockClient"
 	ActionReplaceDaemon       = "ReplaceDaemon"
 	ActionRequireRelease      = "RequireRelease"
 	ActionServeFilesystem     = "ServeFilesystem"

@@ -20,9 +20,9 @@ const (
 	young = 5 * time.Second
 	calm  = 30 * time.Second
 	stale = 2 * time.Minute
-	// question bounds all commands of one question: each is a process, and takes one to two seconds.
+	// question bounds all commands of one question.
 	question = 90 * time.Second
-	// command bounds one command. On a node that has much to do it takes a quarter of a minute until a program runs in a pod.
+	// command bounds one command, and the start of the program that performs it: on a node that has much to do that takes a quarter of a minute.
 	command = 40 * time.Second
 )
 
@@ -107,7 +107,9 @@ func (b *Backend) question(ctx context.Context, c *v1alpha1.Cluster, members []*
 	overview, overviewErr := client.Overview(ctx)
 	told.Health, told.Checks, told.Filesystem = overview.Health, overview.Checks, overview.Filesystem
 	told.TotalBytes, told.AvailableBytes = overview.TotalBytes, overview.AvailableBytes
-	err = errors.Join(err, overviewErr)
+	blocked, blockedErr := b.blocked(ctx, client)
+	told.Blocked = blocked
+	err = errors.Join(err, overviewErr, blockedErr)
 	if told.Filesystem == decideceph.Yes && told.Daemons != nil {
 		err = errors.Join(err, b.group(ctx, c, client, told))
 	}

@@ -23,29 +23,33 @@ func (c *Client) Unblock(ctx context.Context, node netip.Addr) error {
 	return err
 }
 
-// Blocked reports whether all clients at an address are blocked now. Single clients of it that Ceph blocked itself do not count.
-func (c *Client) Blocked(ctx context.Context, node netip.Addr) (bool, error) {
+// Blocked returns the addresses all of whose clients are blocked now. Single clients that Ceph blocked itself are not among them.
+func (c *Client) Blocked(ctx context.Context) ([]netip.Addr, error) {
 	out, err := c.ceph.Run(ctx, "osd", "blocklist", "ls")
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	// Two lists follow each other: of addresses, and of ranges.
-	var list []struct {
+	var list *[]struct {
 		Address string `json:"addr"`
 	}
 	if err := json.NewDecoder(bytes.NewReader(out)).Decode(&list); err != nil {
-		return false, fmt.Errorf("ceph osd blocklist ls: %w", err)
+		return nil, fmt.Errorf("ceph osd blocklist ls: %w", err)
 	}
-	for _, b := range list {
+	if list == nil {
+		return nil, fmt.Errorf("ceph osd blocklist ls prints no list")
+	}
+	var nodes []netip.Addr
+	for _, b := range *list {
 		whole, err := wholeNode(b.Address)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
-		if whole == node.Unmap() {
-			return true, nil
+		if whole.IsValid() {
+			nodes = append(nodes, whole)
 		}
 	}
-	return false, nil
+	return nodes, nil
 }
 
 // wholeNode returns the address of an entry that is about all clients there; the zero address for one that is about one client.

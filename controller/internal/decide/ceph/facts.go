@@ -1,6 +1,6 @@
 // Package ceph decides what is done to a Ceph cluster: which monitors it has, which disks are its OSDs, when one of them leaves, what its pools and
 // flags are, and in which order its daemons get another version. It is pure. It knows neither how monitors are asked nor how workloads are made, and it
-// takes no step on a fact that nobody could read. Nothing calls it yet: no Cluster of type cephfs is built (decision 0057).
+// takes no step on a fact that nobody could read.
 package ceph
 
 import (
@@ -42,6 +42,8 @@ type Facts struct {
 	Groups *Groups
 	// Daemons are those of all kinds, with the version that runs.
 	Daemons *[]Daemon
+	// Blocked are the addresses all of whose clients may not read or write.
+	Blocked *[]string
 }
 
 // Quorum is the map of the monitors.

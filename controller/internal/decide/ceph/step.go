@@ -38,6 +38,10 @@ const (
 	SetNoOut   Action = "SetNoOut"
 	UnsetNoOut Action = "UnsetNoOut"
 
+	// BlockClient and UnblockClient are about all clients at an address of a node (the monitors').
+	BlockClient   Action = "BlockClient"
+	UnblockClient Action = "UnblockClient"
+
 	// ReplaceDaemon gives a daemon another image, and so restarts it.
 	ReplaceDaemon Action = "ReplaceDaemon"
 	// RequireRelease keeps OSDs of an earlier major version out (the monitors').
@@ -49,7 +53,7 @@ type Step struct {
 	Do Action
 	// Host that it happens on, or whose flag it is.
 	Host string
-	// Name of the monitor, the pool or the daemon.
+	// Name of the monitor, the pool or the daemon; the address of clients.
 	Name string
 	// ID and UUID of the OSD; ID is -1 for one that has none yet. Path is that of its disk.
 	ID   int
@@ -57,6 +61,8 @@ type Step struct {
 	Path string
 	// Value is the size of a pool, or a major version.
 	Value int
+	// Boot of the node whose clients are blocked, or let in.
+	Boot string
 	// First: the monitor makes the cluster. It is true for one only, ever.
 	First bool
 	// Fresh: Ceph has never seen the OSD run.

@@ -52,6 +52,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changed <-chan string) e
 		Watches(&v1alpha1.Member{}, handler.EnqueueRequestsFromMapFunc(r.ofMember), builder.WithPredicates(touched)).
 		Watches(&v1alpha1.StorageNode{}, handler.EnqueueRequestsFromMapFunc(r.usersOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.usersOf), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(kube.GoesOff)).
 		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(sameName)).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(classOf)).
 		Watches(&storagev1.VolumeAttachment{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(attachedByUs)).

@@ -24,6 +24,8 @@ type Observation struct {
 	Addresses map[string]string
 	// Verdicts say what a disk on record is, by the UUID of its OSD. One that nobody could look at is missing.
 	Verdicts map[string]osd.Verdict
+	// Clients are the nodes that a person says are out of service, and those of which clients are blocked on record.
+	Clients []ceph.Client
 	// Workloads are what is deployed; nil when that could not be read.
 	Workloads *Workloads
 	// Ceph is what Ceph said last; nil before it said anything.

@@ -129,7 +129,7 @@ func (v *View) facts(p *plan) {
 	plans := []ceph.Plan{v.planMonitors(hosts, formed, current)}
 	if formed && current.Quorum != nil {
 		v.options(p)
-		plans = append(plans, v.planOSDs(hosts, current), v.planPools(current), v.planFlags(hosts, current), v.planUpgrade(hosts, current))
+		plans = append(plans, v.planOSDs(hosts, current), v.planPools(current), v.planFlags(hosts, current), v.planFence(current), v.planUpgrade(hosts, current))
 		v.daemons(p, hosts, current)
 	}
 	all := ceph.Together(plans...)
@@ -181,6 +181,18 @@ func (v *View) planFlags(hosts []ceph.Host, f ceph.Facts) ceph.Plan {
 		}
 	}
 	return ceph.PlanFlags(ceph.Flags{Hosts: hosts, Set: set}, f)
+}
+
+// planFence is about the clients of nodes that are out of service. Before the filesystem is made there are none.
+func (v *View) planFence(f ceph.Facts) ceph.Plan {
+	records, err := Blocked(v.seen.Cluster)
+	if err != nil {
+		return ceph.Plan{Waits: []string{fmt.Sprintf("Which clients are blocked cannot be read: %v.", err)}}
+	}
+	if !Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed) && len(records) == 0 {
+		return ceph.Plan{}
+	}
+	return ceph.PlanFence(ceph.Fence{Clients: v.seen.Clients, Records: records}, f)
 }
 
 // translate makes a step of the whole of one that the rules about Ceph want.

@@ -2,7 +2,10 @@ package view
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
@@ -16,6 +19,28 @@ import (
 // Noted reports whether an annotation of a Cluster is its own record: one that a manifest brought along has another UID.
 func Noted(c *v1alpha1.Cluster, annotation string) bool {
 	return c.Annotations[annotation] == string(c.UID)
+}
+
+// Blocked returns which clients are blocked by the record of a Cluster.
+func Blocked(c *v1alpha1.Cluster) ([]ceph.Blocked, error) {
+	text, ours := strings.CutPrefix(c.Annotations[v1alpha1.AnnotationCephBlocked], string(c.UID)+"/")
+	if !ours || c.UID == "" {
+		return nil, nil
+	}
+	var out []ceph.Blocked
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		return nil, fmt.Errorf("annotation %s: %w", v1alpha1.AnnotationCephBlocked, err)
+	}
+	return out, nil
+}
+
+// BlockedText is what Blocked reads; empty for none.
+func BlockedText(c *v1alpha1.Cluster, records []ceph.Blocked) (string, error) {
+	if len(records) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(records)
+	return string(c.UID) + "/" + string(text), err
 }
 
 // member returns the Member of a node; nil when there is none.

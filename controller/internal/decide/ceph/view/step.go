@@ -60,7 +60,7 @@ func (s Step) Later() bool { return false }
 // Restores reports whether the step only keeps up what was approved before.
 func (s Step) Restores() bool {
 	switch s.Does {
-	case v1alpha1.ActionFormCeph, v1alpha1.ActionSetNoOut, v1alpha1.ActionUnsetNoOut:
+	case v1alpha1.ActionFormCeph, v1alpha1.ActionSetNoOut, v1alpha1.ActionUnsetNoOut, v1alpha1.ActionBlockClient, v1alpha1.ActionUnblockClient:
 		return true
 	}
 	return false
@@ -70,6 +70,9 @@ func (s Step) Restores() bool {
 func (s Step) Digest() string {
 	c := s.Ceph
 	out := []string{s.Does, s.UID, s.On, s.Through, s.Member, c.String(), string(c.Do), c.Path, fmt.Sprint(c.First, c.Fresh), s.Daemon.Kind, s.Daemon.ID, s.Daemon.Node, s.Daemon.UUID, s.Daemon.Image, s.Text}
+	if c.Boot != "" {
+		out = append(out, c.Boot)
+	}
 	for _, d := range s.Devices {
 		out = append(out, d.Path, d.Serial, d.WWN, fmt.Sprint(d.SizeBytes))
 		if s.Does == v1alpha1.ActionWipeDevice {
@@ -95,5 +98,5 @@ var actions = map[ceph.Action]string{
 	ceph.InOSD: v1alpha1.ActionInOSD, ceph.PurgeOSD: v1alpha1.ActionPurgeOSD, ceph.ZapOSD: v1alpha1.ActionZapOSD, ceph.RemoveHost: v1alpha1.ActionRemoveHost,
 	ceph.CreatePool: v1alpha1.ActionChangePool, ceph.SetSize: v1alpha1.ActionChangePool, ceph.SetMinSize: v1alpha1.ActionChangePool,
 	ceph.SetNoOut: v1alpha1.ActionSetNoOut, ceph.UnsetNoOut: v1alpha1.ActionUnsetNoOut, ceph.ReplaceDaemon: v1alpha1.ActionReplaceDaemon,
-	ceph.RequireRelease: v1alpha1.ActionRequireRelease,
+	ceph.RequireRelease: v1alpha1.ActionRequireRelease, ceph.BlockClient: v1alpha1.ActionBlockClient, ceph.UnblockClient: v1alpha1.ActionUnblockClient,
 }

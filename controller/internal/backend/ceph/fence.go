@@ -1,0 +1,163 @@
+package ceph
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/ceph"
+	"quarry.storage/quarry/controller/internal/ceph/subvolume"
+	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/view"
+	"quarry.storage/quarry/controller/internal/kube"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// lasting is how long an address stays on the blocklist if nobody takes it off: Ceph wants a time. An address that is let in too early is blocked again.
+const lasting = 5 * 365 * 24 * time.Hour
+
+// clients returns the nodes of which clients are to be blocked, or are on record as blocked. The nodes come from the cache: each step looks again.
+func (b *Backend) clients(ctx context.Context, c *v1alpha1.Cluster) ([]decideceph.Client, error) {
+	// A record that cannot be read is told by the decision.
+	records, _ := view.Blocked(c)
+	var nodes corev1.NodeList
+	if err := b.Client.List(ctx, &nodes); err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	var out []decideceph.Client
+	for i := range nodes.Items {
+		n := clientOf(&nodes.Items[i])
+		if n.Tainted || slices.ContainsFunc(records, func(r decideceph.Blocked) bool { return r.Node == n.Node }) {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
+// clientOf says what a node is as a client.
+func clientOf(n *corev1.Node) decideceph.Client {
+	out := decideceph.Client{Node: n.Name, Boot: n.Status.NodeInfo.BootID, Tainted: kube.OutOfService(n), Off: kube.IsOff(n)}
+	for _, a := range n.Status.Addresses {
+		// As Ceph lists them.
+		if ip, err := netip.ParseAddr(a.Address); a.Type == corev1.NodeInternalIP && err == nil {
+			out.Addresses = append(out.Addresses, ip.Unmap().String())
+		}
+	}
+	return out
+}
+
+// blocked asks which addresses are blocked; nil when nobody can tell.
+func (b *Backend) blocked(ctx context.Context, c *ceph.Client) (*[]string, error) {
+	volumes, err := subvolume.Open(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := volumes.Blocked(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := []string{}
+	for _, n := range nodes {
+		out = append(out, n.String())
+	}
+	return &out, nil
+}
+
+// clientNow reads what a node is right now. One that is gone is nothing at all.
+func (b *Backend) clientNow(ctx context.Context, name string) (decideceph.Client, error) {
+	n := &corev1.Node{}
+	if err := b.Live.Get(ctx, types.NamespacedName{Name: name}, n); client.IgnoreNotFound(err) != nil {
+		return decideceph.Client{}, fmt.Errorf("get node %s: %w", name, err)
+	}
+	return clientOf(n), nil
+}
+
+// blockClient puts on record that the clients at an address are blocked, and then has them blocked.
+func (b *Backend) blockClient(ctx context.Context, s view.Step) error {
+	now, err := b.clientNow(ctx, s.Ceph.Host)
+	if err != nil {
+		return err
+	}
+	err = b.noteBlocked(ctx, s, func(records []decideceph.Blocked) ([]decideceph.Blocked, error) {
+		if why := decideceph.MayBlock(s.Ceph, now, records); why != "" {
+			return nil, passing("%s", why)
+		}
+		return append(without(records, s), decideceph.Blocked{Node: s.Ceph.Host, Address: s.Ceph.Name, Boot: s.Ceph.Boot}), nil
+	})
+	if err != nil {
+		return err
+	}
+	return b.onBlocklist(ctx, s, func(c *subvolume.Client, node netip.Addr) error { return c.Block(ctx, node, lasting) })
+}
+
+// unblockClient has the clients at an address let in, and then takes that off the record.
+func (b *Backend) unblockClient(ctx context.Context, s view.Step) error {
+	now, err := b.clientNow(ctx, s.Ceph.Host)
+	if err != nil {
+		return err
+	}
+	if why := decideceph.MayUnblock(s.Ceph, now); why != "" {
+		return passing("%s", why)
+	}
+	if err := b.onBlocklist(ctx, s, func(c *subvolume.Client, node netip.Addr) error { return c.Unblock(ctx, node) }); err != nil {
+		return err
+	}
+	return b.noteBlocked(ctx, s, func(records []decideceph.Blocked) ([]decideceph.Blocked, error) { return without(records, s), nil })
+}
+
+// onBlocklist has the monitors change their list.
+func (b *Backend) onBlocklist(ctx context.Context, s view.Step, change func(*subvolume.Client, netip.Addr) error) error {
+	node, err := netip.ParseAddr(s.Ceph.Name)
+	if err != nil {
+		return fmt.Errorf("address of node %s: %w", s.Ceph.Host, err)
+	}
+	c, err := b.client(s.UID)
+	if err != nil {
+		return err
+	}
+	defer b.memory.changed(types.UID(s.UID))
+	volumes, err := subvolume.Open(ctx, c)
+	if err != nil {
+		return err
+	}
+	return change(volumes, node)
+}
+
+// without is the record without the address of a step.
+func without(records []decideceph.Blocked, s view.Step) []decideceph.Blocked {
+	return slices.DeleteFunc(slices.Clone(records), func(r decideceph.Blocked) bool { return r.Node == s.Ceph.Host && r.Address == s.Ceph.Name })
+}
+
+// noteBlocked changes the record of the clients that are blocked.
+func (b *Backend) noteBlocked(ctx context.Context, s view.Step, change func([]decideceph.Blocked) ([]decideceph.Blocked, error)) error {
+	c, err := b.cluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	records, err := view.Blocked(c)
+	if err != nil {
+		return err
+	}
+	if records, err = change(records); err != nil {
+		return err
+	}
+	text, err := view.BlockedText(c, records)
+	if err != nil {
+		return err
+	}
+	_, err = kube.Patch(ctx, b.Client, c, func(c *v1alpha1.Cluster) {
+		if c.Annotations == nil {
+			c.Annotations = map[string]string{}
+		}
+		if c.Annotations[v1alpha1.AnnotationCephBlocked] = text; text == "" {
+			delete(c.Annotations, v1alpha1.AnnotationCephBlocked)
+		}
+	})
+	return err
+}

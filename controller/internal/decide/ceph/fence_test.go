@@ -1,0 +1,81 @@
+package ceph
+
+import "testing"
+
+func TestPlanFence(t *testing.T) {
+	node := func(boot string, changes ...func(*Client)) []Client {
+		c := Client{Node: "n1", Addresses: []string{"10.0.0.1"}, Boot: boot}
+		for _, change := range changes {
+			change(&c)
+		}
+		return []Client{c}
+	}
+	off := func(c *Client) { c.Off, c.Tainted = true, true }
+	tainted := func(c *Client) { c.Tainted = true }
+	nowhere := func(c *Client) { c.Addresses = nil }
+	two := func(c *Client) { c.Addresses = append(c.Addresses, "fd00::1") }
+	record := []Blocked{{Node: "n1", Address: "10.0.0.1", Boot: "one"}}
+	listed, none := &[]string{"10.0.0.1"}, &[]string{}
+	for name, tt := range map[string]struct {
+		clients []Client
+		records []Blocked
+		blocked *[]string
+		want    string
+		waits   string
+	}{
+		"a node that works":                        {node("one"), nil, none, "", ""},
+		"a taint of a node that answers":           {node("one", tainted), nil, none, "", ""},
+		"a node that is off":                       {node("one", off), nil, none, "BlockClient 10.0.0.1 n1", ""},
+		"of which nobody knows what Ceph lists":    {node("one", off), nil, nil, "BlockClient 10.0.0.1 n1", ""},
+		"which somebody else blocked":              {node("one", off), nil, listed, "BlockClient 10.0.0.1 n1", ""},
+		"both of its addresses":                    {node("one", off, two), nil, none, "BlockClient 10.0.0.1 n1; BlockClient fd00::1 n1", ""},
+		"without an address":                       {node("one", off, nowhere), nil, none, "", "has no address"},
+		"which never told of a boot":               {node("", off), nil, none, "BlockClient 10.0.0.1 n1", ""},
+		"blocked":                                  {node("one", off), record, listed, "", "out of service"},
+		"let in by somebody":                       {node("one", off), record, none, "BlockClient 10.0.0.1 n1", "out of service"},
+		"nobody knows whether somebody did":        {node("one", off), record, nil, "", "out of service"},
+		"back, with the taint":                     {node("two", tainted), record, listed, "", "out of service"},
+		"off again after another boot":             {node("two", off), record, listed, "BlockClient 10.0.0.1 n1", ""},
+		"back without a boot":                      {node("one"), record, listed, "", "booted anew"},
+		"back without a boot, and let in":          {node("one"), record, none, "BlockClient 10.0.0.1 n1", "booted anew"},
+		"back, and tells of no boot":               {node(""), record, listed, "", "booted anew"},
+		"booted anew":                              {node("two"), record, listed, "UnblockClient 10.0.0.1 n1", ""},
+		"booted anew, and the list cannot be read": {node("two"), record, nil, "UnblockClient 10.0.0.1 n1", ""},
+		"gone from Kubernetes":                     {nil, record, listed, "", "does not know the node"},
+		"gone from Kubernetes, and let in":         {nil, record, none, "BlockClient 10.0.0.1 n1", "does not know the node"},
+		"somebody else's address":                  {node("one"), nil, listed, "", ""},
+	} {
+		f := facts(nil, up(1))
+		f.Blocked = tt.blocked
+		check(t, name, PlanFence(Fence{Clients: tt.clients, Records: tt.records}, f), tt.want, tt.waits)
+	}
+	check(t, "nobody answers", PlanFence(Fence{Clients: node("one", off), Records: record}, Facts{}), "", "do not answer")
+}
+
+// TestMayBlock: between the decision and the step a node may have come back.
+func TestMayBlock(t *testing.T) {
+	s := Step{Do: BlockClient, Host: "n1", Name: "10.0.0.1", Boot: "one"}
+	record := []Blocked{{Node: "n1", Address: "10.0.0.1", Boot: "one"}}
+	for name, tt := range map[string]struct {
+		now     Client
+		records []Blocked
+		block   bool
+		unblock bool
+	}{
+		"off":                   {Client{Addresses: []string{"10.0.0.1"}, Boot: "one", Off: true, Tainted: true}, nil, true, false},
+		"back":                  {Client{Addresses: []string{"10.0.0.1"}, Boot: "one"}, nil, false, false},
+		"back, and on record":   {Client{Addresses: []string{"10.0.0.1"}, Boot: "one"}, record, true, false},
+		"booted anew":           {Client{Addresses: []string{"10.0.0.1"}, Boot: "two"}, nil, false, true},
+		"booted anew, tainted":  {Client{Addresses: []string{"10.0.0.1"}, Boot: "two", Tainted: true}, nil, false, false},
+		"off after another one": {Client{Addresses: []string{"10.0.0.1"}, Boot: "two", Off: true, Tainted: true}, nil, false, false},
+		"at another address":    {Client{Addresses: []string{"10.0.0.2"}, Boot: "one", Off: true, Tainted: true}, nil, false, false},
+		"gone":                  {Client{}, nil, false, false},
+	} {
+		if got := MayBlock(s, tt.now, tt.records); (got == "") != tt.block {
+			t.Errorf("%s: block: %q", name, got)
+		}
+		if got := MayUnblock(s, tt.now); (got == "") != tt.unblock {
+			t.Errorf("%s: unblock: %q", name, got)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// node changes a Node, as a person and its kubelet do.
+func (k *kubelet) node(name string, tainted bool, ready corev1.ConditionStatus, boot string) {
+	k.t.Helper()
+	n := &corev1.Node{}
+	if err := k.client.Get(k.t.Context(), clientKey(name), n); err != nil {
+		k.t.Fatal(err)
+	}
+	if n.Spec.Taints = nil; tainted {
+		n.Spec.Taints = []corev1.Taint{{Key: v1alpha1.TaintOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}}
+	}
+	if err := k.client.Update(k.t.Context(), n); err != nil {
+		k.t.Fatal(err)
+	}
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}, {Type: corev1.NodeInternalIP, Address: "10.0.0.9"}}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+	n.Status.NodeInfo.BootID = boot
+	if err := k.client.Status().Update(k.t.Context(), n); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// TestCeph_nodeOutOfService: the clients of a node that is off are blocked, whether or not it is a host of the Cluster, and let in only after another boot.
+func TestCeph_nodeOutOfService(t *testing.T) {
+	k := newCeph(t, "n1", "n2", "n3")
+	user := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "user"}}
+	if err := k.client.Create(t.Context(), user); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.client.Delete(k.t.Context(), user) }) // The server is used by this test alone, or removes all nodes itself.
+	k.addFiles(nil, "n1", "n2", "n3")
+	k.until(k.served(3, 3))
+	blocked := func(want bool, record string) func(*v1alpha1.Cluster) string {
+		return func(c *v1alpha1.Cluster) string {
+			got := false
+			k.model.Change(func() { got = slices.Contains(k.model.Blocked, "10.0.0.9:0/0") })
+			if have := c.Annotations[v1alpha1.AnnotationCephBlocked]; got != want || !strings.Contains(have, record) || (record == "") != (have == "") {
+				return "blocked " + strings.Join(k.model.Blocked, " ") + ", record " + have
+			}
+			return ""
+		}
+	}
+	k.node("user", true, corev1.ConditionTrue, "one")
+	for range 5 {
+		k.work()
+		if err := k.reconcile("files"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if problem := blocked(false, "")(k.get("files")); problem != "" {
+		t.Errorf("a node that answers: %s", problem)
+	}
+	k.node("user", true, corev1.ConditionUnknown, "one")
+	k.until(blocked(true, `"boot":"one"`))
+	// The record outlasts the controller, and whoever takes the address off the list.
+	k.model.Change(func() { k.model.Blocked = nil })
+	k.restartCeph()
+	k.until(blocked(true, `"boot":"one"`))
+	// The person takes the taint off, and the kernel lived on.
+	k.node("user", false, corev1.ConditionTrue, "one")
+	k.until(func(c *v1alpha1.Cluster) string {
+		if !slices.ContainsFunc(c.Status.Ceph.Waits, func(w string) bool { return strings.Contains(w, "booted anew") }) {
+			return "it does not say that the node has to be booted"
+		}
+		return blocked(true, `"boot":"one"`)(c)
+	})
+	k.node("user", false, corev1.ConditionTrue, "two")
+	k.until(blocked(false, ""))
+}
