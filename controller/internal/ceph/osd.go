@@ -41,6 +41,12 @@ func states(name string) (active, clean bool) {
 	return active, clean
 }
 
+// short reports whether placement groups in a state lack copies, or may lack some. Those that only move have all of them.
+func short(name string) bool {
+	active, _ := states(name)
+	return !active || slices.ContainsFunc(strings.Split(name, "+"), func(w string) bool { return w == "degraded" || w == "undersized" || w == "unknown" })
+}
+
 // major is the major version of a release by its name: the releases have the letters of the alphabet, and tentacle is 20.
 func major(name string) (int, error) {
 	if name == "" || name[0] < 'a' || name[0] > 'z' {

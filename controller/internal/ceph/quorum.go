@@ -92,6 +92,9 @@ func (c *Client) groups(ctx context.Context) (*ceph.Groups, error) {
 		case clean:
 			g.Clean += state.Count
 		}
+		if short(state.StateName) {
+			g.Short += state.Count
+		}
 	}
 	if told != g.Total {
 		return nil, fmt.Errorf("status tells of %d of %d placement groups", told, g.Total)

@@ -266,6 +266,8 @@ const (
 	ReasonOptionRefused = "OptionRefused"
 	// ReasonFewCopies: one loss, or two, cost data.
 	ReasonFewCopies = "FewCopies"
+	// ReasonCopiesMissing: some copies are not there now.
+	ReasonCopiesMissing = "CopiesMissing"
 	// ReasonOSDWaiting: an OSD of the host is not made, or does not run, and what it waits for is told.
 	ReasonOSDWaiting = "OSDWaiting"
 	// ReasonDraining: the data of the host's OSDs are being moved, or cannot be, before the host is removed.

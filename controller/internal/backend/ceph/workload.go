@@ -40,6 +40,7 @@ func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster) (*view.Wor
 		}
 		if containers := d.Spec.Template.Spec.Containers; len(containers) > 0 {
 			x.Image = containers[0].Image
+			x.First = cephpod.IsFirst(d)
 		}
 		w.Daemons = append(w.Daemons, x)
 	}

@@ -129,8 +129,8 @@ type Pool struct {
 
 // Groups is the state of all placement groups.
 type Groups struct {
-	// Total of them. Clean are active and have all of their copies where they belong; Inactive serve nothing.
-	Total, Clean, Inactive int
+	// Total of them. Clean are active and have all of their copies where they belong; Inactive serve nothing; Short lack copies, or may lack some.
+	Total, Clean, Inactive, Short int
 	// Misplaced and Degraded are objects that are to be moved, and copies that are missing.
 	Misplaced, Degraded int64
 }

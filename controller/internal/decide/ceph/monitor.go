@@ -89,7 +89,7 @@ func (w Monitors) first(p *Plan, f Facts) {
 // startRecorded deploys a monitor on record whose workload is not there. It makes the cluster only if nobody has ever seen that.
 func (w Monitors) startRecorded(p *Plan, f Facts) bool {
 	for _, r := range w.Records {
-		if slices.Contains(*w.Deployed, r.Name) || w.host(r.Host).Leaving || !w.host(r.Host).Serving {
+		if h := w.host(r.Host); slices.Contains(*w.Deployed, r.Name) || h.Leaving || h.Maintenance || !h.Serving {
 			continue
 		}
 		first := len(w.Records) == 1 && f.Quorum == nil && !w.Formed

@@ -66,6 +66,8 @@ func (w OSDs) bringUp(p *Plan, d Disk, m Map) {
 	switch h := w.host(d.Host); {
 	case d.Deployed == Unknown:
 		p.wait("Whether the daemon of disk %s on %s is deployed cannot be read.", d.Path, d.Host)
+	case known && !o.In && d.Outed && h.Maintenance:
+		p.wait("osd.%d on %s is brought in once its host is not in maintenance any more.", o.ID, d.Host)
 	case known && !o.In && d.Outed:
 		s.Do, s.Why = InOSD, "The OSD was to leave, and stays now."
 		p.step(s)

@@ -1,8 +1,10 @@
 package cephpod
 
 import (
+	"slices"
 	"strconv"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"quarry.storage/quarry/pkg/cephname"
@@ -45,6 +47,19 @@ const beginMetadata = `set -eu
 ceph --connect-timeout 20 auth get-or-create "mds.$ID" mon 'allow profile mds' mgr 'allow profile mds' mds 'allow *' osd 'allow *' -o /etc/ceph-own/keyring
 `
 
+// envFirst says whether a monitor makes the cluster if it finds none on its disk.
+const envFirst = "FIRST"
+
+// IsFirst reports whether a Deployment is that of a monitor which makes the cluster if it finds none on its disk.
+func IsFirst(d *appsv1.Deployment) bool {
+	for _, c := range d.Spec.Template.Spec.InitContainers {
+		if slices.Contains(c.Env, corev1.EnvVar{Name: envFirst, Value: "true"}) {
+			return true
+		}
+	}
+	return false
+}
+
 // begin is the container that runs before that of a daemon: it has the administrator's key, the daemon has not.
 func (p Plan) begin(d Daemon) []corev1.Container {
 	script := map[string]string{
@@ -56,7 +71,7 @@ func (p Plan) begin(d Daemon) []corev1.Container {
 	env := []corev1.EnvVar{{Name: "ID", Value: d.ID}, {Name: "FSID", Value: p.FSID}}
 	switch d.Kind {
 	case cephname.DaemonMonitor:
-		env = append(env, corev1.EnvVar{Name: "FIRST", Value: strconv.FormatBool(d.First)}, corev1.EnvVar{Name: "ADDRESS", Value: vector(d.Address)})
+		env = append(env, corev1.EnvVar{Name: envFirst, Value: strconv.FormatBool(d.First)}, corev1.EnvVar{Name: "ADDRESS", Value: vector(d.Address)})
 	case cephname.DaemonOSD:
 		env = append(env, corev1.EnvVar{Name: "UUID", Value: d.UUID}, corev1.EnvVar{Name: "DEVICE", Value: d.Device})
 	}

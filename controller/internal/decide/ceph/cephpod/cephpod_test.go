@@ -74,7 +74,7 @@ func TestDeployment(t *testing.T) {
 		}
 	}
 	first, later := p.Deployment(Daemon{Kind: cephname.DaemonMonitor, ID: "a", First: true}), p.Deployment(Daemon{Kind: cephname.DaemonMonitor, ID: "a"})
-	if Template(first) == Template(later) {
+	if Template(first) == Template(later) || !IsFirst(first) || IsFirst(later) {
 		t.Error("the first monitor looks like any other")
 	}
 }

@@ -70,6 +70,8 @@ type Workload struct {
 	Template, Image string
 	// Ready: its pod is.
 	Ready bool
+	// First: the monitor makes the cluster if it finds none on its disk.
+	First bool
 }
 
 // Told is what Ceph said, at one time.

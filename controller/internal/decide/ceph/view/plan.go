@@ -117,10 +117,11 @@ func (v *View) facts(p *plan) {
 		current = v.seen.Ceph.Facts
 	}
 	formed := Noted(v.seen.Cluster, v1alpha1.AnnotationCephFormed)
-	if current.Quorum != nil && !formed {
+	first := slices.IndexFunc(v.seen.Workloads.Daemons, func(w Workload) bool { return w.First })
+	if current.Quorum != nil && (!formed || first >= 0) {
 		s := v.whole(v1alpha1.ActionFormCeph, "", "The monitors were seen as a quorum: from now on none is made that knows no other.")
-		if have := v.of(cephname.DaemonMonitor); len(have) > 0 {
-			s.Daemon, _ = v.wanted(have[0])
+		if first >= 0 {
+			s.Daemon, _ = v.wanted(v.seen.Workloads.Daemons[first])
 		}
 		p.step(s)
 		return

@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
@@ -76,5 +77,30 @@ func TestOutdated(t *testing.T) {
 	}}
 	if got := Outdated(o); !slices.Equal(got, []int{2, 10}) {
 		t.Errorf("got %v", got)
+	}
+}
+
+// TestForm_killed: a monitor that may make the cluster is deployed without that word, even if the one who put it on record that monitors were seen was killed then.
+func TestForm_killed(t *testing.T) {
+	const uid = "7a1c6d1e-0000-4000-8000-000000000001"
+	c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "files", UID: uid, Annotations: map[string]string{
+		v1alpha1.AnnotationCephKeys: uid, v1alpha1.AnnotationCephFormed: uid,
+	}}}
+	m := &v1alpha1.Member{Spec: v1alpha1.MemberSpec{
+		Of: v1alpha1.MemberOwner{Kind: v1alpha1.KindCluster, Name: "files", UID: uid}, Node: "n1",
+		Ceph: &v1alpha1.MemberCeph{Monitor: &v1alpha1.MemberMonitor{Name: "a", Address: "10.0.0.1"}},
+	}}
+	for _, first := range []bool{true, false} {
+		o := Observation{
+			Cluster: c, Current: true, Ceph: &Told{Facts: ceph.Facts{Quorum: &ceph.Quorum{Monitors: []ceph.Monitor{{Name: "a", In: true}}, MinRelease: 20}}},
+			Workloads: &Workloads{Keys: true, Daemons: []Workload{{Kind: cephname.DaemonMonitor, ID: "a", Node: "n1", Image: "i", First: first}}},
+		}
+		o.World.Members = []*v1alpha1.Member{m}
+		i := slices.IndexFunc(New(o).plan.steps, func(s Step) bool {
+			return s.Does == v1alpha1.ActionFormCeph && s.Daemon.ID == "a" && !s.Daemon.First && s.Daemon.Address != ""
+		})
+		if got := i >= 0; got != first {
+			t.Errorf("first %t: deployed anew %t", first, got)
+		}
 	}
 }

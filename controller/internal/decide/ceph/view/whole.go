@@ -201,7 +201,14 @@ func (v *View) copies() metav1.Condition {
 			return no(t, v1alpha1.ReasonFewCopies, v.later(fmt.Sprintf("Pool %s keeps %d copies of everything, not %d.", pool.Name, pool.Size, n)))
 		}
 	}
-	return yes(t, v1alpha1.ReasonCopiesSafe, fmt.Sprintf("There are %d copies of everything.", n))
+	switch g := told.Groups; {
+	case g == nil:
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "Which copies are there cannot be read: "+backend.Cut(told.Problem, 512))
+	case g.Short > 0:
+		return no(t, v1alpha1.ReasonCopiesMissing, fmt.Sprintf(
+			"%d of %d placement groups lack copies now, %d copies of objects altogether. Ceph makes them anew where it has places for them.", g.Short, g.Total, g.Degraded))
+	}
+	return yes(t, v1alpha1.ReasonCopiesSafe, fmt.Sprintf("There are %d copies of everything.", n)+v.stale())
 }
 
 // Fill writes what only a Cluster of type cephfs has in its status.

@@ -71,7 +71,12 @@ func TestCopies(t *testing.T) {
 		for _, n := range sizes {
 			m.Pools = append(m.Pools, ceph.Pool{Name: "p", Size: n})
 		}
-		return &Told{Facts: ceph.Facts{Map: m}}
+		return &Told{Facts: ceph.Facts{Map: m, Groups: &ceph.Groups{Total: 9, Clean: 9}}}
+	}
+	groups := func(g *ceph.Groups) *Told {
+		told := pools(3)
+		told.Groups = g
+		return told
 	}
 	for name, test := range map[string]struct {
 		replicas int32
@@ -84,6 +89,9 @@ func TestCopies(t *testing.T) {
 		"one has fewer":        {3, pools(3, 2), metav1.ConditionFalse, v1alpha1.ReasonFewCopies},
 		"two are wanted":       {2, pools(2, 2), metav1.ConditionFalse, v1alpha1.ReasonFewCopies},
 		"there is no pool":     {3, pools(), metav1.ConditionFalse, v1alpha1.ReasonPending},
+		"copies are missing":   {3, groups(&ceph.Groups{Total: 9, Clean: 8, Short: 1}), metav1.ConditionFalse, v1alpha1.ReasonCopiesMissing},
+		"copies only move":     {3, groups(&ceph.Groups{Total: 9, Clean: 8}), metav1.ConditionTrue, v1alpha1.ReasonCopiesSafe},
+		"nobody knows":         {3, groups(nil), metav1.ConditionUnknown, v1alpha1.ReasonPending},
 		"nobody was asked":     {3, nil, metav1.ConditionUnknown, v1alpha1.ReasonPending},
 	} {
 		t.Run(name, func(t *testing.T) {
