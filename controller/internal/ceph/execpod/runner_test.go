@@ -168,25 +168,31 @@ func (s *server) perform(ctx context.Context, does said, stdin io.Reader, stdout
 		case does.late:
 			q.ID--
 		}
-		if does.model != nil {
-			ctx, cancel := context.WithTimeout(ctx, time.Duration(q.Seconds)*time.Second)
-			r, err := does.model.Run(ctx, ceph.Command{Args: q.Args})
-			cancel()
-			if err != nil {
-				return 1
-			}
-			does.out, does.err, does.code = string(r.Stdout), string(r.Stderr), r.ExitCode
-		}
-		line, _ := json.Marshal(answer{ID: q.ID, Code: &does.code, Out: []byte(does.out), Said: does.err})
-		for line = append(line, '\n'); len(line) > 0; {
-			n := min(len(line), 32<<10)
-			if _, err := stdout.Write(line[:n]); err != nil {
-				return 0
-			}
-			line = line[n:]
+		if does.tell(ctx, q, stdout) != nil {
+			return 1
 		}
 	}
 	return 0
+}
+
+// tell writes the answer to a command.
+func (does said) tell(ctx context.Context, q question, to io.Writer) error {
+	if does.model != nil {
+		ctx, cancel := context.WithTimeout(ctx, time.Duration(q.Seconds)*time.Second)
+		defer cancel()
+		r, err := does.model.Run(ctx, ceph.Command{Args: q.Args})
+		if err != nil {
+			return err
+		}
+		does.out, does.err, does.code = string(r.Stdout), string(r.Stderr), r.ExitCode
+	}
+	line, err := json.Marshal(answer{ID: q.ID, Code: &does.code, Out: []byte(does.out), Said: does.err})
+	for line = append(line, '\n'); len(line) > 0 && err == nil; {
+		n := min(len(line), 32<<10)
+		_, err = to.Write(line[:n])
+		line = line[n:]
+	}
+	return err
 }
 
 func podNamed(name string, ready corev1.ConditionStatus) corev1.Pod {

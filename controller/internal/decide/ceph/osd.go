@@ -66,11 +66,8 @@ func (w OSDs) bringUp(p *Plan, d Disk, m Map) {
 	switch h := w.host(d.Host); {
 	case d.Deployed == Unknown:
 		p.wait("Whether the daemon of disk %s on %s is deployed cannot be read.", d.Path, d.Host)
-	case known && !o.In && d.Outed && h.Maintenance:
-		p.wait("osd.%d on %s is brought in once its host is not in maintenance any more.", o.ID, d.Host)
 	case known && !o.In && d.Outed:
-		s.Do, s.Why = InOSD, "The OSD was to leave, and stays now."
-		p.step(s)
+		bringIn(p, s, h)
 	case d.Deployed == Yes:
 		tell(p, d, o)
 	case !h.Serving || h.Maintenance:
@@ -82,6 +79,16 @@ func (w OSDs) bringUp(p *Plan, d Disk, m Map) {
 	default:
 		register(p, s, d)
 	}
+}
+
+// bringIn takes back that an OSD was to leave. Nothing is done to a host in maintenance.
+func bringIn(p *Plan, s Step, h Host) {
+	if h.Maintenance {
+		p.wait("osd.%d is brought in once its host %s is not in maintenance any more.", s.ID, h.Name)
+		return
+	}
+	s.Do, s.Why = InOSD, "The OSD was to leave, and stays now."
+	p.step(s)
 }
 
 // tell says what a daemon that is deployed lacks. The OSD is the zero one where the monitors know none.

@@ -83,6 +83,7 @@ func TestPlanOSDs_bringUp(t *testing.T) {
 		"nobody knows whether it is deployed":      {disk(1, func(d *Disk) { d.Deployed = Unknown }), []OSD{up(1)}, nil, nil, "", "cannot be read"},
 		"its host does not answer":                 {disk(1, empty, undeployed), nil, hosts("n1!"), nil, "", "waits for its host"},
 		"its host is in maintenance":               {disk(1, undeployed), []OSD{up(1, down)}, hosts("n1~"), nil, "", "waits for its host"},
+		"it is brought in after maintenance":       {disk(1, outed), []OSD{up(1, out)}, hosts("n1~"), nil, "", "maintenance"},
 		"it was to leave, and stays":               {disk(1, outed), []OSD{up(1, out)}, nil, nil, "InOSD osd.1 (uuid-1) n1", ""},
 		"somebody else marked it out":              {disk(1), []OSD{up(1, out)}, nil, nil, "", "somebody else"},
 	} {

@@ -11,11 +11,11 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// node changes a Node, as a person and its kubelet do.
-func (k *kubelet) node(name string, tainted bool, ready corev1.ConditionStatus, boot string) {
+// user changes the Node user, as a person and its kubelet do.
+func (k *kubelet) user(tainted bool, ready corev1.ConditionStatus, boot string) {
 	k.t.Helper()
 	n := &corev1.Node{}
-	if err := k.client.Get(k.t.Context(), clientKey(name), n); err != nil {
+	if err := k.client.Get(k.t.Context(), clientKey("user"), n); err != nil {
 		k.t.Fatal(err)
 	}
 	if n.Spec.Taints = nil; tainted {
@@ -24,7 +24,7 @@ func (k *kubelet) node(name string, tainted bool, ready corev1.ConditionStatus, 
 	if err := k.client.Update(k.t.Context(), n); err != nil {
 		k.t.Fatal(err)
 	}
-	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}, {Type: corev1.NodeInternalIP, Address: "10.0.0.9"}}
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "user"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.9"}}
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
 	n.Status.NodeInfo.BootID = boot
 	if err := k.client.Status().Update(k.t.Context(), n); err != nil {
@@ -52,7 +52,7 @@ func TestCeph_nodeOutOfService(t *testing.T) {
 			return ""
 		}
 	}
-	k.node("user", true, corev1.ConditionTrue, "one")
+	k.user(true, corev1.ConditionTrue, "one")
 	for range 5 {
 		k.work()
 		if err := k.reconcile("files"); err != nil {
@@ -62,20 +62,20 @@ func TestCeph_nodeOutOfService(t *testing.T) {
 	if problem := blocked(false, "")(k.get("files")); problem != "" {
 		t.Errorf("a node that answers: %s", problem)
 	}
-	k.node("user", true, corev1.ConditionUnknown, "one")
+	k.user(true, corev1.ConditionUnknown, "one")
 	k.until(blocked(true, `"boot":"one"`))
 	// The record outlasts the controller, and whoever takes the address off the list.
 	k.model.Change(func() { k.model.Blocked = nil })
 	k.restartCeph()
 	k.until(blocked(true, `"boot":"one"`))
 	// The person takes the taint off, and the kernel lived on.
-	k.node("user", false, corev1.ConditionTrue, "one")
+	k.user(false, corev1.ConditionTrue, "one")
 	k.until(func(c *v1alpha1.Cluster) string {
 		if !slices.ContainsFunc(c.Status.Ceph.Waits, func(w string) bool { return strings.Contains(w, "booted anew") }) {
 			return "it does not say that the node has to be booted"
 		}
 		return blocked(true, `"boot":"one"`)(c)
 	})
-	k.node("user", false, corev1.ConditionTrue, "two")
+	k.user(false, corev1.ConditionTrue, "two")
 	k.until(blocked(false, ""))
 }
