@@ -246,9 +246,9 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRun_lostAnswer: a connection that ends looks to the client like a program that ended well. Whatever keeps an answer away is an error, the command is
+// TestRun_brokenIsNotZero: a connection that ends looks to the client like a program that ended well. Whatever keeps an answer away is an error, the command is
 // not performed once more, and the next one goes over a new connection.
-func TestRun_lostAnswer(t *testing.T) {
+func TestRun_brokenIsNotZero(t *testing.T) {
 	for name, does := range map[string]said{
 		"the connection breaks": {broken: true}, "the program ends": {exit: 1}, "the program is killed": {exit: 137}, "another answer comes": {late: true},
 	} {
