@@ -88,7 +88,7 @@ func (l *life) act(s decided.Step) {
 		l.disks[i].Deployed, l.model.OSDs[j].Up = decided.No, false
 		return
 	case decided.ZapOSD:
-		l.disks[i].Kind = osd.Empty
+		l.disks[i].Kind, l.disks[i].Purged = osd.Empty, false
 		return
 	}
 	if err := l.client.Do(l.t.Context(), s); err != nil {

@@ -172,6 +172,9 @@ type MemberOSD struct {
 	// Outed and Purged are written before Ceph is asked to mark the OSD out, and to forget it. Both end when it is registered anew, or brought in.
 	// +optional
 	Outed bool `json:"outed"`
+	// Replaced: a person approved that the OSD, which died, is given up. It leaves as those of a host that leaves do.
+	// +optional
+	Replaced bool `json:"replaced,omitempty"`
 	// +optional
 	Purged bool `json:"purged"`
 }

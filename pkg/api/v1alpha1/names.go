@@ -158,6 +158,7 @@ const (
 	ActionOutOSD              = "OutOSD"
 	ActionInOSD               = "InOSD"
 	ActionPurgeOSD            = "PurgeOSD"
+	ActionReplaceOSD          = "ReplaceOSD"
 	ActionZapOSD              = "ZapOSD"
 	ActionRemoveHost          = "RemoveHost"
 	ActionChangePool          = "ChangePool"

@@ -129,17 +129,20 @@ func first(ids []int, m *decideceph.Map) []int {
 	return nil
 }
 
-// stopping are the OSDs that may be to be stopped: those of hosts that leave.
+// stopping are the OSDs that may be to be stopped: those of hosts that leave, and those that were given up and run again.
 func stopping(members []*v1alpha1.Member, m *decideceph.Map) []int {
 	if m == nil {
 		return nil
 	}
 	var out []int
 	for _, member := range members {
-		if member.DeletionTimestamp.IsZero() || member.Spec.Ceph == nil {
+		if member.Spec.Ceph == nil {
 			continue
 		}
 		for _, r := range member.Spec.Ceph.OSDs {
+			if member.DeletionTimestamp.IsZero() && !r.Replaced {
+				continue
+			}
 			for _, o := range m.OSDs {
 				if o.UUID == r.UUID && o.Up {
 					out = append(out, o.ID)

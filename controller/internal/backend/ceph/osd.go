@@ -76,6 +76,11 @@ func (b *Backend) zap(ctx context.Context, s view.Step) error {
 	})
 }
 
+// replace puts on record that a person gave the OSD up. What follows is decided anew.
+func (b *Backend) replace(ctx context.Context, s view.Step) error {
+	return b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Replaced = true })
+}
+
 // setNoOut puts on record that the flag is the Cluster's, and then sets it.
 func (b *Backend) setNoOut(ctx context.Context, s view.Step) error {
 	if err := b.member(ctx, s, func(r *v1alpha1.MemberCeph) error { r.NoOut = true; return nil }); err != nil {

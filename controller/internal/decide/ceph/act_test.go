@@ -214,7 +214,9 @@ func (w *world) takeOSD(s Step, d *worldDisk, cut bool) {
 		d.osd.In = s.Do == InOSD
 	case PurgeOSD:
 		d.known, d.osd = false, OSD{}
+	case ReplaceOSD:
+		d.Leaving = true
 	case ZapOSD:
-		d.Kind, d.Leaving = osd.Empty, false
+		d.Kind, d.Leaving, d.Purged = osd.Empty, false, false
 	}
 }

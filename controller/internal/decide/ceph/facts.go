@@ -151,6 +151,8 @@ type Disk struct {
 	Recorded bool
 	// Leaving: it is to be given back, because its host leaves, or because somebody approved that it is replaced.
 	Leaving bool
+	// Missing: the agent of its host answers, and tells of no such disk.
+	Missing bool
 	// Outed and Purged: the Cluster has put on record, before it asked for it, that the OSD is marked out, or purged. Both end when the disk is
 	// registered anew, or brought in: what is on it is worth something again.
 	Outed, Purged bool

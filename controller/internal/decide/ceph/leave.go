@@ -100,6 +100,13 @@ func (w OSDs) giveBack(s Step, d Disk) (Step, string) {
 	switch {
 	case d.Deployed != No:
 		return s, fmt.Sprintf("The daemon of disk %s on %s may still be deployed.", d.Path, d.Host)
+	case d.Missing && d.Leaving && d.Purged && w.host(d.Host).Serving:
+		s.Do, s.Why = ZapOSD, "The OSD was replaced, and its disk is not there any more: it goes off the record."
+		return s, ""
+	case d.Kind == osd.Empty && d.Purged && w.host(d.Host).Serving:
+		// It was cleared, or another disk is there, and the record was not taken off.
+		s.Do, s.Why = ZapOSD, "The OSD is purged, and its disk is clean: it goes off the record."
+		return s, ""
 	case d.Kind == osd.Empty:
 		return s, fmt.Sprintf("Disk %s on %s is clean.", d.Path, d.Host)
 	case !d.Recorded || d.Kind == osd.Unknown || d.Kind == osd.Other:

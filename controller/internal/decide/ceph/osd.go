@@ -38,6 +38,7 @@ func PlanOSDs(w OSDs, f Facts) Plan {
 	for _, d := range disks {
 		if !w.leaves(d) {
 			w.bringUp(&p, d, *f.Map)
+			w.offer(&p, d, *f.Map)
 		}
 	}
 	w.leave(&p, disks, f)

@@ -137,7 +137,8 @@ func TestPlanOSDs_leave(t *testing.T) {
 		"not known, and nobody purged it":      {disk(1, leaving, undeployed), nil, nil, "", "nobody purged"},
 		"not known, with its workload":         {disk(1, leaving, purged), nil, nil, "", "still be deployed"},
 		"not known, and it never was made":     {disk(1, leaving, undeployed, func(d *Disk) { d.Kind = osd.Unfinished }), nil, nil, "ZapOSD osd.-1 (uuid-1) n1", ""},
-		"clean":                                {disk(1, leaving, undeployed, purged, empty), nil, nil, "", "is clean"},
+		"clean, and still on record":           {disk(1, leaving, undeployed, purged, empty), nil, nil, "ZapOSD osd.-1 (uuid-1) n1", ""},
+		"clean, and nobody purged it":          {disk(1, leaving, undeployed, empty), nil, nil, "", "is clean"},
 		"purged, and somebody else's by now":   {disk(1, leaving, undeployed, purged, other), nil, nil, "", "left as it is"},
 		"purged, and not on record":            {disk(1, leaving, undeployed, purged, func(d *Disk) { d.Recorded = false }), nil, nil, "", "left as it is"},
 		"it never ran":                         {disk(1, leaving, undeployed), []OSD{up(1, neverRan)}, nil, "PurgeOSD osd.1 (uuid-1) n1", ""},
@@ -165,7 +166,7 @@ func TestPlanOSDs_host(t *testing.T) {
 	check(t, "both are emptied", PlanOSDs(w, f), "OutOSD osd.1 (uuid-1) n1; OutOSD osd.4 (uuid-4) n1", "")
 	f = facts(twice, up(1, out, safe), up(4, on, out, safe), up(2), up(3))
 	check(t, "one is stopped", PlanOSDs(w, f), "StopOSD osd.1 (uuid-1) n1", "")
-	w.Disks = []Disk{disk(1, undeployed, purged, empty), disk(4, second, undeployed, purged), disk(2), disk(3)}
+	w.Disks = []Disk{disk(1, undeployed, empty), disk(4, second, undeployed, purged), disk(2), disk(3)}
 	f = facts(twice, up(2), up(3))
 	f.Map.Hosts = []string{"n1", "n2", "n3"}
 	check(t, "the other is cleared", PlanOSDs(w, f), "ZapOSD osd.-1 (uuid-4) n1; RemoveHost n1", "is clean")

@@ -34,6 +34,9 @@ const (
 	SetSize    Action = "SetSize"
 	SetMinSize Action = "SetMinSize"
 
+	// ReplaceOSD gives up an OSD that died. A person approves it.
+	ReplaceOSD Action = "ReplaceOSD"
+
 	// SetNoOut and UnsetNoOut are about the OSDs of a host (the monitors').
 	SetNoOut   Action = "SetNoOut"
 	UnsetNoOut Action = "UnsetNoOut"
@@ -77,7 +80,7 @@ type Step struct {
 func (s Step) String() string {
 	out := string(s.Do)
 	switch s.Do {
-	case RegisterOSD, PrepareOSD, StartOSD, StopOSD, OutOSD, InOSD, PurgeOSD, ZapOSD:
+	case RegisterOSD, PrepareOSD, StartOSD, StopOSD, OutOSD, InOSD, PurgeOSD, ZapOSD, ReplaceOSD:
 		out += fmt.Sprintf(" osd.%d (%s)", s.ID, s.UUID)
 	}
 	for _, part := range []string{s.Name, s.Host} {

@@ -49,6 +49,8 @@ func (v *View) decide() plan {
 	}
 	v.facts(&p)
 	v.sweep(&p)
+	// While Ceph is being asked nobody knows what is left to do: a plan that waits for its approval is not over.
+	p.silent = len(p.steps) == 0 && !v.seen.Current && Noted(v.seen.Cluster, v1alpha1.AnnotationCephFormed)
 	return p
 }
 
@@ -223,7 +225,7 @@ func (v *View) translate(p *plan, s ceph.Step) {
 			return
 		}
 		d, there := Device(v.seen.Nodes[s.Host], r.OSDs[i])
-		if !there && (s.Do == ceph.PrepareOSD || s.Do == ceph.ZapOSD) {
+		if !there && (s.Do == ceph.PrepareOSD || s.Do == ceph.ZapOSD && !r.OSDs[i].Replaced) {
 			p.wait("Disk %s on %s is not there.", s.Path, s.Host)
 			return
 		}

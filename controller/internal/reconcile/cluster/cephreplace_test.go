@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/ceph/cephtest"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// TestCeph_deadDiskIsReplaced: the OSD of a disk that died is given up once a person approves that, and not before. A clean disk becomes an OSD anew.
+func TestCeph_deadDiskIsReplaced(t *testing.T) {
+	k := newCeph(t, "n1", "n2", "n3")
+	k.addFiles(func(s *v1alpha1.ClusterSpec) { s.Ceph = &v1alpha1.CephSpec{Replicas: 2} }, "n1", "n2", "n3")
+	k.until(k.served(3, 3))
+	uuid := k.member("files", "n1").Spec.Ceph.OSDs[0].UUID
+	change := func(change func(*cephtest.OSD)) {
+		k.model.Change(func() {
+			i := slices.IndexFunc(k.model.OSDs, func(o cephtest.OSD) bool { return o.UUID == uuid })
+			if i >= 0 {
+				change(&k.model.OSDs[i])
+			}
+		})
+	}
+	change(func(o *cephtest.OSD) { o.Up, o.Holds = false, true })
+	offered := func(c *v1alpha1.Cluster) string {
+		if c.Status.Plan != nil {
+			for _, s := range c.Status.Plan.Steps {
+				if s.Action == v1alpha1.ActionReplaceOSD && strings.Contains(s.Consent, "given up") {
+					return ""
+				}
+			}
+		}
+		return "no replacement is offered"
+	}
+	for range 10 {
+		k.work()
+		if err := k.reconcile("files"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if offered(k.get("files")) == "" {
+		t.Fatal("it is offered while Ceph still waits for the OSD")
+	}
+	change(func(o *cephtest.OSD) { o.In = false })
+	k.until(offered)
+	c := k.get("files")
+	metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationApprove, c.Status.Plan.Digest)
+	if err := k.client.Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	k.until(func(*v1alpha1.Cluster) string {
+		if osds := k.member("files", "n1").Spec.Ceph.OSDs; len(osds) != 1 || !osds[0].Replaced {
+			return "it is not on record"
+		}
+		return ""
+	})
+	// What is on it is not elsewhere yet.
+	for range 10 {
+		k.work()
+		if err := k.reconcile("files"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known := false
+	change(func(*cephtest.OSD) { known = true })
+	if !known || k.agents["n1"].IsEmpty("sdb") {
+		t.Fatal("an OSD with copies that are needed was purged")
+	}
+	change(func(o *cephtest.OSD) { o.Holds = false })
+	k.until(func(c *v1alpha1.Cluster) string {
+		if osds := k.member("files", "n1").Spec.Ceph.OSDs; len(osds) != 1 || osds[0].Replaced || osds[0].Purged {
+			return "the disk is not an OSD anew"
+		}
+		return k.served(3, 3)(c)
+	})
+}
