@@ -185,6 +185,10 @@ func (v *View) configured() metav1.Condition {
 
 func (v *View) copies() metav1.Condition {
 	const t = v1alpha1.ConditionCopiesSafe
+	if v.deleting() {
+		// No host stays, which says nothing about the copies that there are.
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "The Cluster is being deleted.")
+	}
 	n := v.replicas()
 	if risk := ceph.Risk(n); risk != "" {
 		return no(t, v1alpha1.ReasonFewCopies, risk)

@@ -97,6 +97,11 @@ func TestCopies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := &v1alpha1.Cluster{Spec: v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{Replicas: test.replicas}}}
 			v := &View{seen: Observation{Cluster: c, Ceph: test.told}}
+			gone := c.DeepCopy()
+			gone.DeletionTimestamp = &metav1.Time{Time: time.Unix(1e9, 0)}
+			if got := (&View{seen: Observation{Cluster: gone, Ceph: test.told}}).copies(); got.Status != metav1.ConditionUnknown {
+				t.Errorf("while it is being deleted: %+v", got)
+			}
 			if got := v.copies(); got.Status != test.want || got.Reason != test.reason {
 				t.Errorf("got %+v", got)
 			}
