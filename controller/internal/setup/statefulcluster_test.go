@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -96,10 +97,11 @@ func TestWorkloadCache_keepsWhatIsDecidedOn(t *testing.T) {
 	}
 	n := &corev1.Node{Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}, PodCIDR: "x"}}
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}, {Type: corev1.NodeDiskPressure}}
+	n.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("110")}
 	if out, err = stripNode(n); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.(*corev1.Node); !got.Spec.Unschedulable || len(got.Spec.Taints) != 1 || got.Spec.PodCIDR != "" || len(got.Status.Conditions) != 1 {
+	if got := out.(*corev1.Node); !got.Spec.Unschedulable || len(got.Spec.Taints) != 1 || got.Spec.PodCIDR != "" || len(got.Status.Conditions) != 1 || len(got.Status.Allocatable) != 1 {
 		t.Errorf("%+v", got)
 	}
 }
