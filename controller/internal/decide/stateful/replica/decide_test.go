@@ -250,6 +250,8 @@ func TestDecide_guard(t *testing.T) {
 		"one of three, and another failed under maintenance":         {input(3, "a unreachable", "b doubtful maintained", "c"), held + " after 30s"},
 		"one of which nobody knows is not given up":                  {input(3, "a doubtful", "b", "c"), "Wait ReplicaStarting after 30s"},
 		"no other node has room":                                     {input(3, "a unreachable crowded", "b", "c"), "Wait NoRoom"},
+		"no other node has room, and a person agreed":                {approved(input(3, "a unreachable crowded", "b", "c"), "a"), "GiveUp ReplicaLost a for good"},
+		"a person was asked for it, and agreed to nothing":           {shown(input(3, "a unreachable crowded", "b", "c"), "a"), "Wait NoRoom"},
 		"no other node has room for one of two":                      {input(5, "a unreachable crowded", "b unreachable", "c", "d", "e"), "GiveUp ReplicaLost b for good"},
 		"its disks failed though its node lives":                     {input(3, "a diskfailed", "b", "c"), "GiveUp ReplicaLost a for good"},
 		"its disks failed just now":                                  {input(3, "a diskfailed just", "b", "c"), "Wait ReplicaStarting after 30s"},
@@ -469,6 +471,16 @@ func TestOffer_more(t *testing.T) {
 	in.Plan = &Plan{Digest: "d", Replicas: []string{"b"}, Approved: true}
 	if more := Offer(in, "uid", "d"); more.Approved || !slices.Equal(more.Replicas, []string{"b", "d"}) {
 		t.Errorf("nobody agreed to that: %+v", more)
+	}
+}
+
+// TestOffer_noRoom: a person may know of room that nobody else does.
+func TestOffer_noRoom(t *testing.T) {
+	if p := Offer(input(3, "a unreachable crowded", "b", "c"), "uid", ""); p == nil || !slices.Equal(p.Replicas, []string{"a"}) {
+		t.Errorf("%+v", p)
+	}
+	if p := Offer(input(3, "a unreachable crowded fresh", "b", "c"), "uid", ""); p != nil {
+		t.Errorf("it never had the data, and one like it would have no room either: %+v", p)
 	}
 }
 

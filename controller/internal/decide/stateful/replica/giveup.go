@@ -66,8 +66,8 @@ func (v view) holdBack(r judged) *Decision {
 			return wait(v1alpha1.ReasonReplicaStarting, "Replica %s is not ready; it is replaced when it is known whether %s becomes ready.", r.Name, s.Name)
 		}
 	}
-	if r.Crowded {
-		return wait(v1alpha1.ReasonNoRoom, "%s It is not given up: no other node is known to take another one and to have room for its claims.", v.state(r))
+	if r.Crowded && !v.Plan.allows(r.Identity) {
+		return wait(v1alpha1.ReasonNoRoom, "%s It is not given up: no other node is known to take another one and to have room for its claims.%s", v.state(r), v.ask())
 	}
 	if !r.Filled || v.Plan.allows(r.Identity) {
 		return nil
@@ -76,10 +76,15 @@ func (v view) holdBack(r judged) *Decision {
 	if text == "" {
 		return nil
 	}
-	if v.Plan != nil && !v.Plan.Approved {
-		text += " To give up " + strings.Join(v.Plan.Replicas, ", ") + " all the same, set the annotation " + v1alpha1.AnnotationApprove + " to " + v.Plan.Digest + "."
+	return wait(v1alpha1.ReasonQuorumGuard, "%s %s%s", v.state(r), text, v.ask())
+}
+
+// ask tells what a person does who lets replicas go all the same; empty while nothing is asked.
+func (v view) ask() string {
+	if v.Plan == nil || v.Plan.Approved {
+		return ""
 	}
-	return wait(v1alpha1.ReasonQuorumGuard, "%s %s", v.state(r), text)
+	return " To give up " + strings.Join(v.Plan.Replicas, ", ") + " all the same, set the annotation " + v1alpha1.AnnotationApprove + " to " + v.Plan.Digest + "."
 }
 
 // guard says what keeps a replica that has the data from being given up without a person; nothing when nothing does. At most one is given

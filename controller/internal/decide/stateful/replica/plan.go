@@ -55,11 +55,11 @@ func (v view) doomed(identity string) bool {
 	return i >= 0 && (v.hopeless(v.live[i]) || v.alone() && v.live[i].old)
 }
 
-// need returns the identities that a person is asked for: those that the guard keeps, and a last one whose template has changed.
+// need returns the identities that a person is asked for: those that the guard keeps or for which no node has room, and a last one whose template has changed.
 func (v view) need() []string {
 	var out []string
 	for _, r := range v.live {
-		kept := v.hopeless(r) && r.Filled && v.guard(r) != ""
+		kept := v.hopeless(r) && r.Filled && (r.Crowded || v.guard(r) != "")
 		if kept || v.alone() && r.old && r.Filled {
 			out = append(out, r.Identity)
 		}
