@@ -165,20 +165,63 @@ func (b *Backend) settle(ctx context.Context, s storage, v sharedlun.Volume, seq
 	return v, sequence, b.mapped(ctx, s, v, sequence)
 }
 
-// Detach takes a volume from a node, or from whichever has it. A node that does not answer has to be fenced first.
+// Detach takes a volume from a node, or from whichever has it. A node that does not answer has to be fenced first: that is waited for a while. Kubernetes would try again after a pause that grows
+// with every error.
 func (b *Backend) Detach(ctx context.Context, handle, node string) error {
 	b.forget(handle)
 	s, name, err := b.find(ctx, handle)
 	if err != nil {
 		return err
 	}
-	return b.turn(ctx, s, func(ctx context.Context, t turn) error {
-		v := t.volume(name)
-		if v == nil || !attached(*v) || node != "" && v.HeldBy != node {
-			return nil
+	holder := ""
+	take := func() error {
+		return b.turn(ctx, s, func(ctx context.Context, t turn) error {
+			v := t.volume(name)
+			if v == nil || !attached(*v) || node != "" && v.HeldBy != node {
+				return nil
+			}
+			holder = v.HeldBy
+			return t.TakeAway(ctx, name)
+		})
+	}
+	if err = take(); err != nil && holder != "" && b.fenced(ctx, s, holder) {
+		err = take()
+	}
+	return err
+}
+
+// fenceLooks is how often a call looks whether a node is fenced: every other Pause.
+const fenceLooks = 20
+
+// fenced waits until a node that does not answer is fenced, or answers, and reports whether that is so: for a while, as long as the call has the time to take the volume afterwards, and few other calls
+// wait. A node that nobody vouches for keeps none of the others from being attended to.
+func (b *Backend) fenced(ctx context.Context, s storage, node string) bool {
+	deadline, limited := ctx.Deadline()
+	if !limited {
+		return false
+	}
+	select {
+	case b.waiting <- struct{}{}:
+		defer func() { <-b.waiting }()
+	default:
+		return false
+	}
+	for look := range fenceLooks {
+		members, err := b.Fleet.Members(ctx, s.ref)
+		i := slices.IndexFunc(members, func(m san.Member) bool { return m.Node == node })
+		if err != nil || i < 0 || members[i].Up || members[i].Fenced {
+			return look > 0 && err == nil
 		}
-		return t.TakeAway(ctx, name)
-	})
+		if time.Until(deadline) < reserve+2*b.Pause {
+			return false
+		}
+		select {
+		case <-time.After(2 * b.Pause):
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return false
 }
 
 func absent(handle string) error {

@@ -65,7 +65,12 @@ type Backend struct {
 	taken map[string]string
 	// attachments are the latest ones, by handle.
 	attachments map[string]attachment
+	// waiting has a place for each call that may wait for a fence: the attacher makes ten calls at a time.
+	waiting chan struct{}
 }
+
+// maxWaiting is how many calls wait for fences.
+const maxWaiting = 4
 
 var (
 	_ frame.Backend     = (*Backend)(nil)
@@ -80,7 +85,7 @@ func New(cfg Config) *Backend {
 	if cfg.Pause == 0 {
 		cfg.Pause = time.Second
 	}
-	return &Backend{Config: cfg, attachments: map[string]attachment{}}
+	return &Backend{Config: cfg, attachments: map[string]attachment{}, waiting: make(chan struct{}, maxWaiting)}
 }
 
 // Driver describes the driver: a volume is used on one initiator at a time, and moves between them.

@@ -460,3 +460,51 @@ func TestAttach_elsewhere(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestDetach_waitsForAFence: a call about a node that fell silent waits for its fence, as long as it has the time, so that it need not come again.
+func TestDetach_waitsForAFence(t *testing.T) {
+	for name, c := range map[string]struct {
+		fence bool
+		// time that the call has, and how many others wait.
+		time   time.Duration
+		others int
+		code   codes.Code
+	}{
+		"it is fenced":             {true, 40 * time.Second, 0, codes.OK},
+		"nobody vouches for it":    {false, 40 * time.Second, 0, codes.Unavailable},
+		"the call has little time": {false, 10 * time.Second, 0, codes.Unavailable},
+		"many wait":                {false, 40 * time.Second, 4, codes.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSuite(t)
+			id := s.create("a", 8*mib).GetVolumeId()
+			if _, err := s.publish(id, "n2"); err != nil {
+				t.Fatal(err)
+			}
+			s.silence("n2")
+			begin := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), c.time)
+			defer cancel()
+			b := s.backend("csi/1", s.calls)
+			b.Pause = 50 * time.Millisecond
+			b.Occupy(c.others)
+			fenced := make(chan struct{})
+			go func() {
+				defer close(fenced)
+				if c.fence {
+					time.Sleep(300 * time.Millisecond)
+					s.lun.Preempt(0xa2)
+					s.fleet.set("n2", func(m *san.Member) { m.Fenced = true })
+				}
+			}()
+			defer func() { <-fenced }()
+			err := b.Detach(ctx, id, "n2")
+			if (err == nil) != (c.code == codes.OK) || time.Since(begin) > 8*time.Second {
+				t.Errorf("%v after %s", err, time.Since(begin))
+			}
+			if v := s.volume(sharedlun.Name("a")); (v.HeldBy == "") != c.fence {
+				t.Errorf("%+v", v)
+			}
+		})
+	}
+}
