@@ -4,6 +4,7 @@ package operatortest
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,8 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// release is the annotation that says which release a definition in the API server is of.
-const release = "quarry.test/release"
+// Release is the annotation that says which release a definition in the API server is of.
+const Release = "quarry.test/release"
+
+// releases are those of the definitions that this process has put into its API server. Nobody else changes them there, and to read one takes long.
+var releases sync.Map
 
 // limit is how long the API server may take to begin or to end serving a kind.
 const limit = time.Minute
@@ -32,7 +36,7 @@ type Definition struct {
 
 func define(release string, kind schema.GroupVersionKind, crd *unstructured.Unstructured) Definition {
 	unstructured.RemoveNestedField(crd.Object, "spec", "conversion")
-	crd.SetAnnotations(map[string]string{"quarry.test/release": release})
+	crd.SetAnnotations(map[string]string{Release: release})
 	crd.SetLabels(nil)
 	return Definition{Release: release, Kind: kind, CRD: crd}
 }
@@ -110,21 +114,18 @@ func Latest(t testing.TB) []Definition {
 func Install(t testing.TB, c client.Client, all ...Definition) {
 	t.Helper()
 	for _, d := range all {
-		have := d.CRD.DeepCopy()
-		err := c.Get(t.Context(), client.ObjectKeyFromObject(d.CRD), have)
-		if err == nil && have.GetAnnotations()[release] == d.Release {
+		have, there := releases.Load(d.CRD.GetName())
+		if there && have == d.Release {
 			continue
 		}
-		if client.IgnoreNotFound(err) != nil {
-			t.Fatal(err)
-		}
-		if err == nil {
+		if there {
 			Remove(t, c, d)
 		}
 		if err := c.Create(t.Context(), d.CRD.DeepCopy()); err != nil {
 			t.Fatalf("define %s as of %s: %v", d.CRD.GetName(), d.Release, err)
 		}
-		until(t, d.Kind.Kind+" is served", func() bool { return served(t, c, d) })
+		releases.Store(d.CRD.GetName(), d.Release)
+		until(t, 50*time.Millisecond, d.Kind.Kind+" is served", func() bool { return served(t, c, d) })
 	}
 }
 
@@ -143,17 +144,21 @@ func served(t testing.TB, c client.Client, d Definition) bool {
 // Remove removes a definition and its objects, and waits until they are gone.
 func Remove(t testing.TB, c client.Client, d Definition) {
 	t.Helper()
+	releases.Delete(d.CRD.GetName())
 	if err := client.IgnoreNotFound(c.Delete(t.Context(), d.CRD.DeepCopy())); err != nil {
 		t.Fatal(err)
 	}
-	until(t, d.CRD.GetName()+" is gone", func() bool {
-		return apierrors.IsNotFound(c.Get(context.WithoutCancel(t.Context()), client.ObjectKeyFromObject(d.CRD), d.CRD.DeepCopy()))
+	// To read a definition takes the API server long, and it removes every object of the kind first.
+	left := &metav1.PartialObjectMetadata{}
+	left.SetGroupVersionKind(d.CRD.GroupVersionKind())
+	until(t, 250*time.Millisecond, d.CRD.GetName()+" is gone", func() bool {
+		return apierrors.IsNotFound(c.Get(context.WithoutCancel(t.Context()), client.ObjectKeyFromObject(d.CRD), left))
 	})
 }
 
-func until(t testing.TB, what string, reached func() bool) {
+func until(t testing.TB, pause time.Duration, what string, reached func() bool) {
 	t.Helper()
-	for end := time.Now().Add(limit); !reached(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(limit); !reached(); time.Sleep(pause) {
 		if time.Now().After(end) {
 			t.Fatalf("still not so after %s: %s", limit, what)
 		}
@@ -172,6 +177,7 @@ func Upgrade(t testing.TB, c client.Client, to Definition) {
 	if err := c.Update(t.Context(), want); err != nil {
 		t.Fatalf("define %s as of %s: %v", to.CRD.GetName(), to.Release, err)
 	}
+	releases.Store(to.CRD.GetName(), to.Release)
 }
 
 // Offering returns the definition of a postgresql with these versions of PostgreSQL only.

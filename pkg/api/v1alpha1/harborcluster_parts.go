@@ -174,7 +174,8 @@ type HarborZlandoPostgreSQL struct {
 	// Resources of each replica.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitempty"`
-	// SslConfig is kept for manifests that carry it; nothing reads it.
+	// SslConfig says how Harbor connects: disable, the default, or require, with which the database takes only connections with TLS from other pods.
+	// The certificate is the database's own and is not verified.
 	// +optional
 	SslConfig string `json:"sslConfig,omitempty"`
 	// ConnectTimeout is kept for manifests that carry it; nothing reads it.

@@ -4,6 +4,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // HarborCluster runs Harbor with its database, cache and object storage. Each of the three is run in the cluster by its own operator,
@@ -201,6 +202,20 @@ type HarborClusterStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Witness is the UID of the Secret that tells a deletion with --cascade=orphan from others.
+	// +optional
+	Witness types.UID `json:"witness,omitempty"`
+	// Removal is there from before the first data is removed.
+	// +optional
+	Removal *HarborRemoval `json:"removal,omitempty"`
+}
+
+// HarborRemoval is the record that the data of a HarborCluster is being removed.
+type HarborRemoval struct {
+	// Kinds of the children with volumes that were the HarborCluster's own. No volume of another kind is removed.
+	// +optional
+	// +listType=set
+	Kinds []string `json:"kinds,omitempty"`
 }
 
 // HarborClusterList is a list of HarborClusters.

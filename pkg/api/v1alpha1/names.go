@@ -89,9 +89,6 @@ const (
 	// AnnotationGroupRemoved is on an Iscsi that is being deleted, once its volume group is removed from the LUN; its value is the UUID of that group,
 	// which no group ever has again.
 	AnnotationGroupRemoved = Group + "/group-removed"
-	// AnnotationHarborRemoval is on a HarborCluster whose data is being removed, from before the first of it is; its value is the UID of the
-	// HarborCluster, a slash, and the kinds of the children with volumes that were its own, joined by commas. No volume of another kind is removed.
-	AnnotationHarborRemoval = Group + "/harbor-removal"
 )
 
 // Annotations of a Cluster of type cephfs that are its record. Each counts only while it begins with the UID of the Cluster: one that a manifest brought along says nothing.

@@ -143,3 +143,15 @@ func conditionOf(o *unstructured.Unstructured, kind string) (status, message str
 	}
 	return "", ""
 }
+
+// reasonOf returns the reason of a condition; nothing when there is none.
+func reasonOf(o *unstructured.Unstructured, kind string) string {
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, item := range conditions {
+		if m, ok := item.(map[string]any); ok && m["type"] == kind {
+			reason, _ := m["reason"].(string)
+			return reason
+		}
+	}
+	return ""
+}

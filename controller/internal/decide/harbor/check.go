@@ -53,8 +53,8 @@ func Check(c *v1alpha1.HarborCluster) []Fault {
 		v1alpha1.DatabaseKindZlando: d.ZlandoPostgreSQL != nil, v1alpha1.DatabaseKindPostgreSQL: d.PostgreSQL != nil,
 	}) {
 		fault(Database, "spec.database.spec", "the block for kind %s is missing, or there is another one.", s.Database.Kind)
-	} else if name := databaseName(c); d.ZlandoPostgreSQL != nil && len(name) > longestDatabase {
-		fault(Database, "metadata.name", "%q must be at most %d characters long, or PostgreSQL cannot name its services.", name, longestDatabase)
+	} else if d.ZlandoPostgreSQL != nil {
+		checkDatabase(c, fault)
 	}
 	if !chosen(s.Cache.Kind, map[string]bool{
 		v1alpha1.CacheKindRedisFailover: s.Cache.Spec.RedisFailover != nil, v1alpha1.CacheKindRedis: s.Cache.Spec.Redis != nil,
@@ -64,6 +64,17 @@ func Check(c *v1alpha1.HarborCluster) []Fault {
 		fault(Cache, "metadata.name", "%q must be at most %d characters long, or the operator of Redis refuses it.", name, longestCache)
 	}
 	return faults
+}
+
+// checkDatabase finds what is wrong with an in-cluster database.
+func checkDatabase(c *v1alpha1.HarborCluster, fault func(p Part, field, format string, args ...any)) {
+	if name := databaseName(c); len(name) > longestDatabase {
+		fault(Database, "metadata.name", "%q must be at most %d characters long, or PostgreSQL cannot name its services.", name, longestDatabase)
+	}
+	if mode := c.Spec.Database.Spec.ZlandoPostgreSQL.SslConfig; strings.HasPrefix(mode, "verify-") {
+		fault(Database, "spec.database.spec.zlandoPostgreSql.sslConfig",
+			"%s is not possible, because nobody has signed the certificate of an in-cluster database: use require.", mode)
+	}
 }
 
 // chosen says whether the block of the kind is given, and no other.

@@ -26,7 +26,13 @@ func TestCheck(t *testing.T) {
 		}, Storage, "is 3; MinIO needs at least four volumes"},
 		"redirection to nowhere":         {func(c *v1alpha1.HarborCluster) { c.Spec.Storage.Spec.Redirect = &v1alpha1.HarborRedirect{Enable: &yes} }, Storage, "expose.ingress: is required"},
 		"a name too long for PostgreSQL": {func(c *v1alpha1.HarborCluster) { c.Namespace = strings.Repeat("n", 50) }, Database, "metadata.name"},
-		"a name with a dot":              {func(c *v1alpha1.HarborCluster) { c.Name = "my.harbor" }, Service, `"my.harbor" must not have a dot`},
+		"a certificate that nobody signed": {func(c *v1alpha1.HarborCluster) {
+			c.Spec.Database.Spec.ZlandoPostgreSQL.SslConfig = "verify-full"
+		}, Database, "sslConfig: verify-full is not possible"},
+		"what a manifest says of TLS has no meaning": {func(c *v1alpha1.HarborCluster) {
+			c.Spec.Database.Spec.ZlandoPostgreSQL.SslConfig = "off"
+		}, Database, ""},
+		"a name with a dot": {func(c *v1alpha1.HarborCluster) { c.Name = "my.harbor" }, Service, `"my.harbor" must not have a dot`},
 		"a name too long for Redis": {func(c *v1alpha1.HarborCluster) {
 			c.Name, c.Namespace = strings.Repeat("n", 43), "r"
 			c.Spec.Storage.Kind, c.Spec.Storage.Spec = "S3", v1alpha1.HarborStorageSpec{S3: raw(`{}`)}

@@ -46,6 +46,29 @@ func databaseVersion(c *v1alpha1.HarborCluster, s *Schema) string {
 	return ""
 }
 
+// Ways to connect to an in-cluster database. Every PostgreSQL of the operator has a certificate of its own that nobody has signed: it can be asked for
+// TLS, and there is nothing to verify it with.
+const (
+	sslDisable = "disable"
+	sslRequire = "require"
+)
+
+// sslMode returns how Harbor connects. Whatever else a manifest carries has no meaning.
+func sslMode(p *v1alpha1.HarborZlandoPostgreSQL) string {
+	if p.SslConfig == sslRequire {
+		return sslRequire
+	}
+	return sslDisable
+}
+
+// clientRule says which connections from other pods PostgreSQL takes.
+func clientRule(p *v1alpha1.HarborZlandoPostgreSQL) string {
+	if sslMode(p) == sslRequire {
+		return "hostssl all all all md5"
+	}
+	return "host all all all md5"
+}
+
 // Postgresql returns the in-cluster database, for an operator with the given schema.
 func Postgresql(c *v1alpha1.HarborCluster, s *Schema) *unstructured.Unstructured {
 	p := c.Spec.Database.Spec.ZlandoPostgreSQL
@@ -67,13 +90,12 @@ func Postgresql(c *v1alpha1.HarborCluster, s *Schema) *unstructured.Unstructured
 		"databases": databases,
 		"patroni": map[string]any{
 			"initdb": map[string]any{"encoding": "UTF8", "locale": "en_US.UTF-8", "data-checksums": "true"},
-			// Harbor talks to the database without TLS inside the cluster.
 			"pg_hba": []any{
 				"local all all trust",
 				"host all all 127.0.0.1/32 md5",
 				"host all all ::1/128 md5",
 				"host replication standby all md5",
-				"host all all all md5",
+				clientRule(p),
 			},
 		},
 	}
@@ -164,7 +186,7 @@ func DatabaseConnection(c *v1alpha1.HarborCluster) map[string]any {
 			"hosts":       []any{map[string]any{"host": databaseName(c) + "." + c.Namespace + ".svc", "port": int64(5432)}},
 			"username":    databaseUser,
 			"passwordRef": DatabasePassword(c),
-			"sslMode":     "disable",
+			"sslMode":     sslMode(c.Spec.Database.Spec.ZlandoPostgreSQL),
 		}
 	}
 	var hosts []any

@@ -38,11 +38,34 @@ func Users(c *v1alpha1.HarborCluster) []*unstructured.Unstructured {
 	return []*unstructured.Unstructured{reference(c, HarborKind, harborName(c)), reference(c, RedisFailoverKind, cacheName(c))}
 }
 
-// Rest returns the names and kinds of all children that have an owner.
-func Rest(c *v1alpha1.HarborCluster) []*unstructured.Unstructured {
-	return append(Users(c),
-		reference(c, JobKind, tenantName(c)), reference(c, IngressKind, tenantName(c)), reference(c, SecretKind, CachePassword(c)))
+// Witness returns the Secret that has the HarborCluster as its owner, and nothing in it. Kubernetes takes the owner off all its dependents when the
+// HarborCluster is deleted with --cascade=orphan: there is always one to see that on, whatever else was made.
+func Witness(c *v1alpha1.HarborCluster) *unstructured.Unstructured {
+	o := Secret(c, c.Name+"-witness", nil)
+	annotations := o.GetAnnotations()
+	annotations[annotationDescription] = "It has the HarborCluster as its owner as long as that is not deleted with --cascade=orphan. " +
+		"Do not change it: without its word nothing is removed."
+	o.SetAnnotations(annotations)
+	return o
 }
+
+// Vouches reports whether a witness has the HarborCluster as its owner.
+func Vouches(c *v1alpha1.HarborCluster, witness metav1.Object) bool {
+	_, owned := Disowned(c, witness)
+	return owned
+}
+
+// Formerly reports whether a witness vouches for nobody any more: its owner was taken off, or is an earlier HarborCluster of this name.
+func Formerly(c *v1alpha1.HarborCluster, witness metav1.Object) bool {
+	owner := metav1.GetControllerOf(witness)
+	if owner == nil {
+		return Ours(c, witness)
+	}
+	return owner.APIVersion == v1alpha1.GroupVersion.String() && owner.Kind == "HarborCluster" && owner.Name == c.Name && owner.UID != c.UID
+}
+
+// annotationDescription is Kubernetes' own for a sentence about an object.
+const annotationDescription = "kubernetes.io/description"
 
 // reference names an object.
 func reference(c *v1alpha1.HarborCluster, kind schema.GroupVersionKind, name string) *unstructured.Unstructured {
@@ -65,12 +88,33 @@ func Disowned(c *v1alpha1.HarborCluster, o metav1.Object) (rest []metav1.OwnerRe
 	return rest, owned
 }
 
-// Orphans reports whether a HarborCluster is deleted without its dependents, and so without its data. Kubernetes marks it so, until it has taken
-// the owner references off: rest are the other children that exist, each of which has one otherwise.
-func Orphans(c *v1alpha1.HarborCluster, rest []*unstructured.Unstructured) bool {
-	return slices.Contains(c.Finalizers, metav1.FinalizerOrphanDependents) || slices.ContainsFunc(rest, func(o *unstructured.Unstructured) bool {
-		return metav1.GetControllerOf(o) == nil
-	})
+// Deletion says what becomes of the dependents of a HarborCluster that is being deleted.
+type Deletion int
+
+// Deletions. Where nobody can tell, nothing is removed.
+const (
+	DeletionUnknown Deletion = iota
+	DeletionOrphans
+	DeletionRemoves
+)
+
+// DeletionOf tells how a HarborCluster is being deleted. Kubernetes marks both other ways than the usual one with a finalizer of its own, until it has
+// dealt with the dependents; foreground says that its mark for the removal of dependents was seen before. What is left is told by the witness: with the
+// HarborCluster as its owner it says that nothing is orphaned, and without that all is. One that is not the recorded one says nothing. Without a
+// witness only a removal that has begun is known to be one: no deletion changes its kind.
+func DeletionOf(c *v1alpha1.HarborCluster, witness metav1.Object, foreground bool) Deletion {
+	switch {
+	case slices.Contains(c.Finalizers, metav1.FinalizerOrphanDependents):
+		return DeletionOrphans
+	case witness != nil && c.Status.Witness != "" && witness.GetUID() == c.Status.Witness:
+		if Vouches(c, witness) {
+			return DeletionRemoves
+		}
+		return DeletionOrphans
+	case c.Status.Removal != nil, foreground, slices.Contains(c.Finalizers, metav1.FinalizerDeleteDependents):
+		return DeletionRemoves
+	}
+	return DeletionUnknown
 }
 
 // Volumes says which claims the pods of one StatefulSet have, that an operator makes for a child.
@@ -92,25 +136,20 @@ func VolumesOf(c *v1alpha1.HarborCluster) []Volumes {
 	}
 }
 
-// RemovalRecord returns the value of the annotation that says that the data is removed: owned are the children with volumes that exist, and were made
-// for this HarborCluster.
-func RemovalRecord(c *v1alpha1.HarborCluster, owned []*unstructured.Unstructured) string {
-	kinds := make([]string, 0, len(owned))
+// RemovalOf returns the record that the data is removed: owned are the children with volumes that exist, and were made for this HarborCluster.
+func RemovalOf(owned []*unstructured.Unstructured) *v1alpha1.HarborRemoval {
+	removal := &v1alpha1.HarborRemoval{}
 	for _, o := range owned {
-		kinds = append(kinds, o.GetKind())
+		removal.Kinds = append(removal.Kinds, o.GetKind())
 	}
-	return string(c.UID) + "/" + strings.Join(kinds, ",")
+	return removal
 }
 
-// Removal returns the volumes that may be removed, and whether it was decided at all that the data is removed. A record that a manifest brought along
-// has another UID, and says nothing.
-func Removal(c *v1alpha1.HarborCluster) (volumes []Volumes, decided bool) {
-	list, decided := strings.CutPrefix(c.Annotations[v1alpha1.AnnotationHarborRemoval], string(c.UID)+"/")
-	if !decided {
-		return nil, false
-	}
-	kinds := strings.Split(list, ",")
-	return slices.DeleteFunc(VolumesOf(c), func(v Volumes) bool { return !slices.Contains(kinds, v.Holder.GetKind()) }), true
+// Removable returns the volumes that may be removed, by what is on record.
+func Removable(c *v1alpha1.HarborCluster) []Volumes {
+	return slices.DeleteFunc(VolumesOf(c), func(v Volumes) bool {
+		return c.Status.Removal == nil || !slices.Contains(c.Status.Removal.Kinds, v.Holder.GetKind())
+	})
 }
 
 // Has reports whether a claim was made for a pod of the StatefulSet: its labels say so, its name is that of a claim of one of the pods, and no

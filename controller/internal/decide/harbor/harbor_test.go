@@ -186,6 +186,25 @@ func TestOurs(t *testing.T) {
 	}
 }
 
+func TestDatabase_tls(t *testing.T) {
+	for given, want := range map[string][2]string{
+		"":        {"disable", "host all all all md5"},
+		"disable": {"disable", "host all all all md5"},
+		"off":     {"disable", "host all all all md5"},
+		"require": {"require", "hostssl all all all md5"},
+	} {
+		c := inCluster()
+		c.Spec.Database.Spec.ZlandoPostgreSQL.SslConfig = given
+		rules, _, err := unstructured.NestedStringSlice(Postgresql(c, nil).Object, "spec", "patroni", "pg_hba")
+		if err != nil || rules[len(rules)-1] != want[1] {
+			t.Errorf("%q: PostgreSQL takes %v, %v", given, rules, err)
+		}
+		if mode := DatabaseConnection(c)["sslMode"]; mode != want[0] {
+			t.Errorf("%q: Harbor connects with sslMode %v", given, mode)
+		}
+	}
+}
+
 func TestConnections_external(t *testing.T) {
 	c := inCluster()
 	c.Spec.Database.Spec = v1alpha1.HarborDatabaseSpec{PostgreSQL: &v1alpha1.HarborPostgreSQL{

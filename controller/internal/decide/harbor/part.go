@@ -54,11 +54,11 @@ func Ignored(c *v1alpha1.HarborCluster, p Part, s *Schema) string {
 	switch {
 	case p == Database && c.Spec.Database.Spec.ZlandoPostgreSQL != nil:
 		if len(c.Spec.Database.Spec.ZlandoPostgreSQL.ImagePullSecrets) > 0 && !s.declares("spec", "imagePullSecrets") {
-			return "Its imagePullSecrets are ignored, because its operator takes none: name them in the ServiceAccount of its pods."
+			return "The postgresql " + databaseName(c) + " ignores imagePullSecrets, because its operator takes none: name them in the ServiceAccount of its pods."
 		}
 	case p == Storage && c.Spec.Storage.Spec.MinIO != nil:
 		if len(c.Spec.Storage.Spec.MinIO.ImagePullSecrets) > 1 {
-			return "Of its imagePullSecrets all but the first are ignored, because its operator takes one: name them in the ServiceAccount of its pods."
+			return "The Tenant " + tenantName(c) + " ignores all imagePullSecrets but the first, because its operator takes one: name them in the ServiceAccount of its pods."
 		}
 	}
 	return ""

@@ -58,6 +58,9 @@ func trust(spec map[string]any, certificate string) {
 	}
 }
 
+// reasonDependency is that of a Harbor one of whose own objects is not ready.
+const reasonDependency = "dependencyStatus"
+
 // ServiceState reads the status of Harbor. It runs when it says neither that it failed nor that it is at work; with strict, being at work
 // counts as failed.
 func ServiceState(o *unstructured.Unstructured, strict bool) State {
@@ -70,6 +73,12 @@ func ServiceState(o *unstructured.Unstructured, strict bool) State {
 		return Pending(v1alpha1.ReasonHarborStarting, fmt.Sprintf("The Harbor %s was not taken up by its operator yet.", name))
 	case told && observed < o.GetGeneration():
 		return Pending(v1alpha1.ReasonHarborStarting, fmt.Sprintf("The operator of the Harbor %s has not seen its last change yet.", name))
+	case failed == "True" && working == "True" && reasonOf(o, "Failed") == reasonDependency:
+		// What its operator says while it waits for an object that it has made, from the first minute on: it tries again.
+		if strict {
+			return Failed(v1alpha1.ReasonHarborStarting, fmt.Sprintf("The Harbor %s waits for its part %s.", name, why))
+		}
+		return Pending(v1alpha1.ReasonHarborStarting, fmt.Sprintf("The Harbor %s waits for its part %s.", name, why))
 	case failed == "True":
 		return Failed(v1alpha1.ReasonHarborChildFailed, fmt.Sprintf("The Harbor %s failed: %s", name, why))
 	case working == "True" && strict:

@@ -224,9 +224,15 @@ func TestHarborState(t *testing.T) {
 		loose, strict metav1.ConditionStatus
 		says          string
 	}{
-		"says nothing":             {`[]`, unknown, unknown, "not taken up"},
-		"is at work":               {`[{"type":"InProgress","status":"True","message":"core"},{"type":"Failed","status":"False"}]`, unknown, no, "core"},
-		"failed":                   {`[{"type":"InProgress","status":"False"},{"type":"Failed","status":"True","message":"no database"}]`, no, no, "no database"},
+		"says nothing": {`[]`, unknown, unknown, "not taken up"},
+		"is at work":   {`[{"type":"InProgress","status":"True","message":"core"},{"type":"Failed","status":"False"}]`, unknown, no, "core"},
+		"failed":       {`[{"type":"InProgress","status":"False"},{"type":"Failed","status":"True","message":"no database"}]`, no, no, "no database"},
+		"waits for an object of its own": {
+			`[{"type":"InProgress","status":"True","reason":"recoverableError","message":"An error occurred and may be recovered"},` +
+				`{"type":"Failed","status":"True","reason":"dependencyStatus","message":"Certificate.cert-manager.io registry/a-core-tokencert"}]`, unknown, no,
+			"waits for its part Certificate.cert-manager.io registry/a-core-tokencert",
+		},
+		"waits no more":            {`[{"type":"InProgress","status":"False"},{"type":"Failed","status":"True","reason":"dependencyStatus","message":"core"}]`, no, no, "core"},
 		"failed and is at work":    {`[{"type":"InProgress","status":"True"},{"type":"Failed","status":"True","message":"again"}]`, no, no, "again"},
 		"runs":                     {`[{"type":"InProgress","status":"False"},{"type":"Failed","status":"False"}]`, yes, yes, "runs"},
 		"runs, told by one of two": {`[{"type":"InProgress","status":"False"}]`, yes, yes, "runs"},

@@ -78,7 +78,10 @@ func (s *suite) writes() func() []string {
 			return c.Apply(ctx, o, opts...)
 		},
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			refused("create", o)
+			// The witness is no child.
+			if o.GetName() != "sample-witness" {
+				refused("create", o)
+			}
 			return c.Create(ctx, o, opts...)
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {

@@ -38,7 +38,7 @@ func TestAdmission_manifestIsCarriedOver(t *testing.T) {
 		s.operators.step()
 	}
 	s.expect(v1alpha1.HarborHealthy, "Ready", "True", "Healthy", "")
-	s.expect(v1alpha1.HarborHealthy, "DatabaseReady", "True", "Running", "imagePullSecrets are ignored")
+	s.expect(v1alpha1.HarborHealthy, "DatabaseReady", "True", "Running", " ignores imagePullSecrets")
 	got := s.child(harbor.HarborKind, "sample-harbor").Object["spec"].(map[string]any)
 	for field, want := range given.(map[string]any) {
 		switch field {

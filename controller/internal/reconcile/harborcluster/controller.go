@@ -51,6 +51,8 @@ type Reconciler struct {
 	definitions definitions
 	// rehearsed has, for each HarborCluster, the mark of the children that were last taken in a rehearsal.
 	rehearsed sync.Map
+	// foreground has the UIDs of the HarborClusters that were seen with Kubernetes' mark for the removal of their dependents.
+	foreground sync.Map
 	// watch begins to watch a kind of children, once; nil in tests that call Reconcile themselves.
 	watch func(schema.GroupVersionKind) error
 }

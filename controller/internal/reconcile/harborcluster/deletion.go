@@ -22,25 +22,6 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// settle sees to it that the deletion policy decides about the data, and Kubernetes does not: data that has the HarborCluster as its owner, as earlier
-// versions made it, is let go first, and the finalizer says that it was.
-func (r *Reconciler) settle(ctx context.Context, s *scope) error {
-	if controllerutil.ContainsFinalizer(s.cluster, v1alpha1.FinalizerHarbor) {
-		return nil
-	}
-	err := r.disown(ctx, s)
-	if apierrors.IsForbidden(err) {
-		// Without rights nothing is made either, and the parts tell of it.
-		s.within(retry)
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	_, err = kube.AddFinalizer(ctx, r.Client, s.cluster, v1alpha1.FinalizerHarbor)
-	return err
-}
-
 // disown takes the owner reference off all data.
 func (r *Reconciler) disown(ctx context.Context, s *scope) error {
 	holders, secrets := harbor.Data(s.cluster)
@@ -93,6 +74,9 @@ func (r *Reconciler) end(ctx context.Context, c *v1alpha1.HarborCluster) (ctrl.R
 		kube.Emit(r.Events, c, done)
 	}
 	err = kube.RemoveFinalizer(ctx, r.Client, s.cluster, v1alpha1.FinalizerHarbor)
+	if err == nil {
+		r.foreground.Delete(c.UID)
+	}
 	return kube.Retry(ctx, ctrl.Result{}, err)
 }
 
@@ -118,19 +102,19 @@ func (r *Reconciler) carryOut(ctx context.Context, s *scope) (done notice.Note, 
 		Message: "The database, the bucket and the Secrets that open them stay. A HarborCluster of this name takes them back.",
 	}
 	if s.cluster.Spec.DeletionPolicy != v1alpha1.HarborDelete {
-		err := r.disown(ctx, s)
-		if apierrors.IsForbidden(err) {
-			// The finalizer says that nothing has the HarborCluster as its owner. Looking again is no reason to hold it for ever.
-			err = nil
-		}
-		return kept, "", err
+		return kept, "", r.release(ctx, s)
 	}
-	rest, err := r.all(ctx, s, harbor.Rest(s.cluster))
+	how, err := r.deletionOf(ctx, s)
 	if err != nil {
 		return notice.Note{}, "", err
 	}
-	if harbor.Orphans(s.cluster, rest) {
+	switch how {
+	case harbor.DeletionOrphans:
 		return kept, "", nil
+	case harbor.DeletionUnknown:
+		return notice.Note{}, "Nobody can tell whether it is deleted with --cascade=orphan, because the Secret " + harbor.Witness(s.cluster).GetName() +
+			" is not there as it was made: nothing is removed. Set spec.deletionPolicy to Retain, and it ends and keeps all. " +
+			"To remove all, make a HarborCluster of this name again after that, wait until it has the finalizer " + v1alpha1.FinalizerHarbor + ", and delete it.", nil
 	}
 	waits, err = r.purge(ctx, s)
 	return notice.Note{
@@ -139,10 +123,53 @@ func (r *Reconciler) carryOut(ctx context.Context, s *scope) (done notice.Note, 
 	}, waits, err
 }
 
+// release lets all data go once more: an earlier version may have run in between.
+func (r *Reconciler) release(ctx context.Context, s *scope) error {
+	err := r.disown(ctx, s)
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	// Whoever gives data an owner gives it to what holds data too, and that may be read everywhere. Without one there is nothing to wait for.
+	holders, _ := harbor.Data(s.cluster)
+	there, failed := r.all(ctx, s, holders)
+	if failed != nil {
+		return failed
+	}
+	for _, o := range there {
+		if _, owned := harbor.Disowned(s.cluster, o); owned {
+			return err
+		}
+	}
+	return nil
+}
+
+// deletionOf tells how the HarborCluster is being deleted.
+func (r *Reconciler) deletionOf(ctx context.Context, s *scope) (harbor.Deletion, error) {
+	witness, err := r.mine(ctx, s, harbor.Witness(s.cluster))
+	if err != nil {
+		return harbor.DeletionUnknown, err
+	}
+	var seen metav1.Object
+	if witness != nil {
+		seen = witness
+	}
+	_, foreground := r.foreground.Load(s.cluster.UID)
+	how := harbor.DeletionOf(s.cluster, seen, foreground)
+	if how != harbor.DeletionUnknown {
+		return how, nil
+	}
+	if over, err := r.namespaceEnds(ctx, s.cluster); err != nil || over {
+		// The witness may have gone with everything else in the namespace.
+		return harbor.DeletionRemoves, err
+	}
+	return harbor.DeletionUnknown, nil
+}
+
 // decide writes down that the data is removed, and which children with volumes are ours, before the first is removed: their operators name volumes
-// by the name of a child only, and whose a child was cannot be seen once it is gone.
+// by the name of a child only, and whose a child was cannot be seen once it is gone. The record is in the status: who may edit HarborClusters
+// cannot write there.
 func (r *Reconciler) decide(ctx context.Context, s *scope) error {
-	if _, decided := harbor.Removal(s.cluster); decided {
+	if s.cluster.Status.Removal != nil {
 		return nil
 	}
 	var holders []*unstructured.Unstructured
@@ -153,10 +180,9 @@ func (r *Reconciler) decide(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	record := harbor.RemovalRecord(s.cluster, owned)
-	_, err = kube.Patch(ctx, r.Client, s.cluster, func(c *v1alpha1.HarborCluster) {
-		metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationHarborRemoval, record)
-	})
+	s.cluster.Status.Removal = harbor.RemovalOf(owned)
+	_, err = kube.WriteStatus(ctx, r.Client, s.before, s.cluster)
+	s.before = s.cluster.DeepCopy()
 	return err
 }
 
@@ -202,9 +228,8 @@ func (r *Reconciler) purge(ctx context.Context, s *scope) (waits string, err err
 
 // volumes returns the volumes to remove: of children that were ours, and whose name nobody else took since.
 func (r *Reconciler) volumes(ctx context.Context, s *scope) ([]harbor.Volumes, error) {
-	all, _ := harbor.Removal(s.cluster)
 	var ours []harbor.Volumes
-	for _, v := range all {
+	for _, v := range harbor.Removable(s.cluster) {
 		err := r.Live.Get(ctx, client.ObjectKeyFromObject(v.Holder), v.Holder.DeepCopy())
 		switch {
 		case apierrors.IsNotFound(err), meta.IsNoMatchError(err):

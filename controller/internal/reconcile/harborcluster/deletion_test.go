@@ -223,17 +223,52 @@ func TestDeletion_dataOfEarlierVersionsIsLetGoFirst(t *testing.T) {
 	}
 }
 
-// The owners are back, because an earlier version ran in between.
+// owned gives an object the HarborCluster as its owner, as an earlier version does that runs in between.
+func (s *suite) owned(kind schema.GroupVersionKind, name string) {
+	s.t.Helper()
+	o := s.child(kind, name)
+	o.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(s.get(), v1alpha1.GroupVersion.WithKind("HarborCluster"))})
+	must(s.t, s.client.Update(s.t.Context(), o))
+}
+
 func TestDeletion_retainLetsGoOnceMore(t *testing.T) {
 	s := newSuite(t)
 	s.healthy()
-	o := s.child(harbor.TenantKind, "minio-sample")
-	o.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(s.get(), v1alpha1.GroupVersion.WithKind("HarborCluster"))})
-	must(t, s.client.Update(t.Context(), o))
+	s.owned(harbor.TenantKind, "minio-sample")
 	s.ask()
 	_, err := s.try()
 	must(t, err)
 	s.withoutOwners()
+}
+
+// The finalizer of before says nothing of the owners of today.
+func TestDeletion_everyPassLetsGo(t *testing.T) {
+	s := newSuite(t)
+	s.healthy()
+	s.owned(harbor.SecretKind, "minio-sample-creds")
+	s.owned(harbor.TenantKind, "minio-sample")
+	s.edit(func(c *v1alpha1.HarborCluster) { c.Spec.HarborAdminPasswordRef = "nowhere" })
+	s.reconcile()
+	s.withoutOwners()
+}
+
+// Without the right to take it off, what an earlier version made would go with the HarborCluster.
+func TestDeletion_retainIsHeldWhileDataHasAnOwner(t *testing.T) {
+	s := newSuite(t)
+	s.healthy()
+	s.owned(harbor.TenantKind, "minio-sample")
+	s.ask()
+	s.intercept(forbid("Secret"))
+	_, err := s.try()
+	must(t, err)
+	s.expect(v1alpha1.HarborHealthy, "Ready", "Unknown", "Deleting", "cannot get resource")
+	s.plain()
+	_, err = s.try()
+	must(t, err)
+	s.withoutOwners()
+	if !s.gone() {
+		t.Error("it is held")
+	}
 }
 
 func TestDeletion_deleteRemovesAllAndSecretsLast(t *testing.T) {
@@ -336,32 +371,220 @@ func TestDeletion_tellsWhatItWaitsFor(t *testing.T) {
 	must(t, s.client.Update(t.Context(), db))
 }
 
-// Kubernetes takes its own mark off as soon as it has taken the owner references off.
+// dealWith does what Kubernetes' garbage collector does with the dependents of a HarborCluster that has a mark of it: it takes the owner off all of them, or
+// deletes them, and takes its mark off when it is done. Of a HarborCluster that is gone it deletes what is left.
+func (s *suite) dealWith(owner *v1alpha1.HarborCluster) {
+	s.t.Helper()
+	orphan := slices.Contains(owner.Finalizers, metav1.FinalizerOrphanDependents)
+	foreground := slices.Contains(owner.Finalizers, metav1.FinalizerDeleteDependents)
+	if !orphan && !foreground && !s.gone() {
+		return
+	}
+	for _, k := range childKinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(k)
+		must(s.t, s.client.List(s.t.Context(), list, client.InNamespace(s.namespace)))
+		for _, o := range list.Items {
+			rest, owned := harbor.Disowned(owner, &o)
+			switch {
+			case !owned:
+			case orphan:
+				o.SetOwnerReferences(rest)
+				must(s.t, s.client.Update(s.t.Context(), &o))
+			default:
+				must(s.t, s.client.Delete(s.t.Context(), &o, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+			}
+		}
+	}
+	if !s.gone() {
+		c := s.get()
+		c.Finalizers = slices.DeleteFunc(c.Finalizers, func(f string) bool {
+			return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
+		})
+		must(s.t, s.client.Update(s.t.Context(), c))
+	}
+}
+
+// deleted deletes the HarborCluster, and lets Kubernetes be quicker than the controller, or not.
+func (s *suite) deleted(policy metav1.DeletionPropagation, quicker bool) {
+	s.t.Helper()
+	s.ask(client.PropagationPolicy(policy))
+	owner := s.get()
+	if quicker {
+		s.dealWith(owner)
+	}
+	for range 8 {
+		_, err := s.try()
+		must(s.t, err)
+		if s.gone() {
+			break
+		}
+		s.volumes()
+		s.removeRedis()
+	}
+	s.dealWith(owner)
+}
+
+// onlyDatabase leaves no child with an owner but the witness, while Harbor does not exist.
+func onlyDatabase(c *v1alpha1.HarborCluster) {
+	externalCache(c)
+	externalStorage(c)
+}
+
 func TestDeletion_orphansKeepTheirData(t *testing.T) {
-	for name, finished := range map[string]bool{"the mark is there": false, "Kubernetes was quicker": true} {
+	for name, quicker := range map[string]bool{"the mark is there": false, "Kubernetes was quicker": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newSuite(t)
 			s.healthy(deletes)
-			s.ask(client.PropagationPolicy(metav1.DeletePropagationOrphan))
-			if finished {
-				o := s.child(harbor.HarborKind, "sample-harbor")
-				o.SetOwnerReferences(nil)
-				must(t, s.client.Update(t.Context(), o))
-				c := s.get()
-				c.Finalizers = []string{v1alpha1.FinalizerHarbor}
-				must(t, s.client.Update(t.Context(), c))
-			}
-			for range 3 {
-				_, err := s.try()
-				must(t, err)
-			}
+			s.deleted(metav1.DeletePropagationOrphan, quicker)
 			s.withoutOwners()
 			if s.child(harbor.HarborKind, "sample-harbor") == nil {
 				t.Error("Harbor is removed")
 			}
-			if !finished {
-				same(t, []string{metav1.FinalizerOrphanDependents}, s.get().Finalizers)
+			if !s.gone() {
+				t.Errorf("it is held: %+v", s.get().Finalizers)
 			}
+		})
+		t.Run(name+", and no other child has an owner", func(t *testing.T) {
+			s := newSuite(t)
+			s.secret("redis", "redis-password")
+			s.secret("s3", "secret")
+			s.add(deletes, onlyDatabase)
+			s.reconcile()
+			s.claim("pgdata-"+s.database()+"-0", map[string]string{"cluster-name": s.database()})
+			s.deleted(metav1.DeletePropagationOrphan, quicker)
+			if s.child(harbor.PostgresqlKind, s.database()) == nil || len(s.volumes()) != 1 || !s.gone() {
+				t.Errorf("the database is gone, or its volumes, or it is held: %v", s.volumes())
+			}
+		})
+	}
+}
+
+// Whatever is on record, Kubernetes' word that it orphans counts.
+func TestDeletion_orphansCountAfterARemovalIsOnRecord(t *testing.T) {
+	for name, quicker := range map[string]bool{"the mark is there": false, "Kubernetes was quicker": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newSuite(t)
+			s.healthy(deletes)
+			c := s.get()
+			c.Status.Removal = &v1alpha1.HarborRemoval{Kinds: []string{"postgresql", "Tenant", "RedisFailover"}}
+			must(t, s.client.Status().Update(t.Context(), c))
+			s.deleted(metav1.DeletePropagationOrphan, quicker)
+			s.withoutOwners()
+		})
+	}
+}
+
+// A completed Job, and a child of a part that is external by now, get no owner again: that says nothing of a later deletion.
+func TestDeletion_deletesWhatWasOrphanedBefore(t *testing.T) {
+	s := newSuite(t)
+	s.healthy(deletes)
+	first := s.child(harbor.SecretKind, "sample-witness")
+	s.deleted(metav1.DeletePropagationOrphan, true)
+	s.secret("redis", "redis-password")
+	s.add(deletes, externalCache)
+	s.reconcile()
+	if again := s.child(harbor.SecretKind, "sample-witness"); again.GetUID() == first.GetUID() || s.get().Status.Witness != again.GetUID() {
+		t.Errorf("the witness of before is taken: %v", again)
+	}
+	s.deleted(metav1.DeletePropagationBackground, false)
+	if holders, secrets := s.data(); !s.gone() || len(holders)+len(secrets) > 0 {
+		t.Errorf("left: %v, %v", holders, secrets)
+	}
+}
+
+// Kubernetes deletes the witness with everything that has an owner.
+func TestDeletion_deleteInTheForeground(t *testing.T) {
+	for name, tt := range map[string]struct{ quicker, seen, gone bool }{
+		"the mark is there":                             {false, false, true},
+		"Kubernetes was quicker, and its mark was seen": {true, true, true},
+		"nobody saw the mark":                           {true, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSuite(t)
+			s.healthy(deletes)
+			if tt.seen {
+				c := s.get()
+				c.Finalizers = append(c.Finalizers, metav1.FinalizerDeleteDependents)
+				s.r.noteForeground(c)
+			}
+			s.deleted(metav1.DeletePropagationForeground, tt.quicker)
+			holders, secrets := s.data()
+			if s.gone() != tt.gone || tt.gone != (len(holders)+len(secrets) == 0) {
+				t.Errorf("gone: %v; left: %v, %v", s.gone(), holders, secrets)
+			}
+			if tt.gone {
+				return
+			}
+			s.withoutOwners()
+			s.expect(v1alpha1.HarborHealthy, "Ready", "Unknown", "Deleting", "sample-witness")
+			// What the message says to do.
+			s.edit(func(c *v1alpha1.HarborCluster) { c.Spec.DeletionPolicy = v1alpha1.HarborRetain })
+			_, err := s.try()
+			must(t, err)
+			s.withoutOwners()
+			if !s.gone() {
+				t.Errorf("it is held: %+v", s.get().Status.Conditions)
+			}
+		})
+	}
+}
+
+func TestDeletion_withoutTheWitnessNothingIsRemoved(t *testing.T) {
+	for name, change := range map[string]func(s *suite, witness *unstructured.Unstructured){
+		"it is gone": func(*suite, *unstructured.Unstructured) {},
+		"another one is in its place": func(s *suite, witness *unstructured.Unstructured) {
+			witness.SetUID("")
+			witness.SetResourceVersion("")
+			must(s.t, s.client.Create(s.t.Context(), witness))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSuite(t)
+			s.healthy(deletes)
+			witness := s.child(harbor.SecretKind, "sample-witness")
+			must(t, s.client.Delete(t.Context(), witness))
+			change(s, witness.DeepCopy())
+			s.deleted(metav1.DeletePropagationBackground, false)
+			s.withoutOwners()
+			s.expect(v1alpha1.HarborHealthy, "Ready", "Unknown", "Deleting", "nothing is removed")
+		})
+	}
+	t.Run("the next pass makes it again", func(t *testing.T) {
+		s := newSuite(t)
+		s.healthy(deletes)
+		must(t, s.client.Delete(t.Context(), s.child(harbor.SecretKind, "sample-witness")))
+		s.reconcile()
+		s.deleted(metav1.DeletePropagationBackground, false)
+		if holders, secrets := s.data(); !s.gone() || len(holders)+len(secrets) > 0 {
+			t.Errorf("left: %v, %v", holders, secrets)
+		}
+	})
+}
+
+// A pass that read the HarborCluster before it was deleted gives the witness no owner back.
+func TestDeletion_latePassDoesNotVouch(t *testing.T) {
+	for name, change := range map[string]func(*suite){
+		"orphaned": func(*suite) {},
+		"and without any": func(s *suite) {
+			must(s.t, s.client.Delete(s.t.Context(), s.child(harbor.SecretKind, "sample-witness")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSuite(t)
+			s.healthy(deletes)
+			before := s.get()
+			s.ask(client.PropagationPolicy(metav1.DeletePropagationOrphan))
+			s.dealWith(s.get())
+			change(s)
+			if err := s.r.settle(t.Context(), newScope(before)); !apierrors.IsConflict(err) {
+				t.Errorf("got %v", err)
+			}
+			for range 4 {
+				_, err := s.try()
+				must(t, err)
+			}
+			s.withoutOwners()
 		})
 	}
 }

@@ -126,7 +126,7 @@ func TestRehearsal_onlyWhenSomethingChanged(t *testing.T) {
 	// Those that cannot be changed are left out.
 	same(t, []string{"Harbor", "RedisFailover", "Tenant", "postgresql"}, kinds)
 	kinds = nil
-	operatortest.Upgrade(t, s.client, operatortest.Offering(t, operatortest.Latest(t)[0], "15", "99"))
+	s.client.upgrade(operatortest.Offering(t, operatortest.Latest(t)[0], "15", "99"))
 	s.reconcile()
 	same(t, 4, len(kinds))
 }
@@ -202,7 +202,7 @@ func TestRehearsal_aWebhooksVerdictCounts(t *testing.T) {
 
 func TestRehearsal_noPostgreSQLInCommon(t *testing.T) {
 	s := newSuite(t)
-	operatortest.Upgrade(t, s.client, operatortest.Offering(t, operatortest.Latest(t)[0], "16", "17"))
+	s.client.upgrade(operatortest.Offering(t, operatortest.Latest(t)[0], "16", "17"))
 	s.add()
 	s.reconcile()
 	s.expect(v1alpha1.HarborUnhealthy, "DatabaseReady", "False", "InvalidSpec", "spec.database.spec.zlandoPostgreSql.version")
@@ -221,7 +221,7 @@ func TestRehearsal_noPostgreSQLInCommon(t *testing.T) {
 func TestReconcile_operatorsAreUpgraded(t *testing.T) {
 	databases, stores := operatortest.Postgresqls(t), operatortest.Tenants(t)
 	s := newSuite(t)
-	operatortest.Install(t, s.client, operatortest.Offering(t, databases[0], "12", "13"), stores[1])
+	s.client.install(operatortest.Offering(t, databases[0], "12", "13"), stores[1])
 	s.healthy()
 	version := func() any {
 		v, _, _ := nested(s.child(harbor.PostgresqlKind, s.database()), "spec", "postgresql", "version")
@@ -234,8 +234,8 @@ func TestReconcile_operatorsAreUpgraded(t *testing.T) {
 	if version() != "13" || credentials("credsSecret") != "minio-sample-creds" || credentials("configuration") != nil {
 		t.Fatalf("PostgreSQL %v, credentials in %v and %v", version(), credentials("credsSecret"), credentials("configuration"))
 	}
-	operatortest.Upgrade(t, s.client, databases[len(databases)-1])
-	operatortest.Upgrade(t, s.client, stores[len(stores)-1])
+	s.client.upgrade(databases[len(databases)-1])
+	s.client.upgrade(stores[len(stores)-1])
 	await(t, "the credentials move", func() string {
 		// The API server takes a moment to learn the new schema.
 		if _, err := s.try(); err != nil {

@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"quarry.storage/quarry/controller/internal/decide/harbor"
-	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/test/operatortest"
 )
@@ -233,16 +232,14 @@ func TestReconcile_statusConflictIsTriedAgain(t *testing.T) {
 // uninstall removes the definition of a kind, and everything of that kind with it.
 func uninstall(s *suite, kind schema.GroupVersionKind) {
 	s.t.Helper()
-	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(kube.Definition().GroupVersionKind())
-	o.SetName(harbor.Definition(kind))
-	must(s.t, s.client.Delete(s.t.Context(), o))
-	await(s.t, "the definition is gone", func() string {
-		if err := s.client.Get(s.t.Context(), client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
-			return "still there"
+	for _, d := range operatortest.Latest(s.t) {
+		if d.Kind == kind {
+			operatortest.Remove(s.t, s.client.WithWatch, d)
+			s.client.await(d.CRD.GetName(), "")
+			return
 		}
-		return ""
-	})
+	}
+	s.t.Fatalf("no definition of %s", kind.Kind)
 }
 
 func TestReconcile_missingOperatorIsPickedUp(t *testing.T) {
@@ -264,7 +261,7 @@ func TestReconcile_missingOperatorIsPickedUp(t *testing.T) {
 	if slices.Contains(s.children(), "Secret minio-sample-creds") || slices.Contains(watched, "Tenant") {
 		t.Errorf("something was made or watched for a missing operator: %v, %v", s.children(), watched)
 	}
-	operatortest.Install(t, s.client, operatortest.Latest(t)...)
+	s.client.install(operatortest.Latest(t)...)
 	await(t, "the tenant is made", func() string {
 		if _, err := s.try(); err != nil {
 			return err.Error()
