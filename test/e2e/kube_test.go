@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -65,6 +66,8 @@ func connect() error {
 		return fmt.Errorf("kubeconfig of the lab: %w", err)
 	}
 	config.QPS, config.Burst = 100, 200
+	// Warnings are about what the operators of others use: nobody reads them here.
+	config.WarningHandler = rest.NoWarnings{}
 	if core, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
