@@ -186,14 +186,19 @@ func (w *world) wrong(s Step, d *worldDisk) string {
 	return ""
 }
 
+// record is what is written before anything is asked for.
+func (d *worldDisk) record(s Step) {
+	d.Outed = d.Outed && s.Do != InOSD || s.Do == OutOSD
+	d.Purged = d.Purged && s.Do != RegisterOSD || s.Do == PurgeOSD
+	d.Leaving = d.Leaving || s.Do == ReplaceOSD
+}
+
 func (w *world) takeOSD(s Step, d *worldDisk, cut bool) {
 	w.t.Helper()
 	if why := w.wrong(s, d); why != "" {
 		w.fail("%s on an OSD: %s", s, why)
 	}
-	// The record is written before anything is asked for.
-	d.Outed = d.Outed && s.Do != InOSD || s.Do == OutOSD
-	d.Purged = d.Purged && s.Do != RegisterOSD || s.Do == PurgeOSD
+	d.record(s)
 	if cut {
 		if s.Do == PrepareOSD {
 			d.Kind = osd.Unfinished
@@ -214,8 +219,6 @@ func (w *world) takeOSD(s Step, d *worldDisk, cut bool) {
 		d.osd.In = s.Do == InOSD
 	case PurgeOSD:
 		d.known, d.osd = false, OSD{}
-	case ReplaceOSD:
-		d.Leaving = true
 	case ZapOSD:
 		d.Kind, d.Leaving, d.Purged = osd.Empty, false, false
 	}

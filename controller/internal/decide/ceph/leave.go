@@ -100,12 +100,8 @@ func (w OSDs) giveBack(s Step, d Disk) (Step, string) {
 	switch {
 	case d.Deployed != No:
 		return s, fmt.Sprintf("The daemon of disk %s on %s may still be deployed.", d.Path, d.Host)
-	case d.Missing && d.Leaving && d.Purged && w.host(d.Host).Serving:
-		s.Do, s.Why = ZapOSD, "The OSD was replaced, and its disk is not there any more: it goes off the record."
-		return s, ""
-	case d.Kind == osd.Empty && d.Purged && w.host(d.Host).Serving:
-		// It was cleared, or another disk is there, and the record was not taken off.
-		s.Do, s.Why = ZapOSD, "The OSD is purged, and its disk is clean: it goes off the record."
+	case d.cleared() && w.host(d.Host).Serving:
+		s.Do, s.Why = ZapOSD, "The OSD is purged, and its disk is clean or gone: it goes off the record."
 		return s, ""
 	case d.Kind == osd.Empty:
 		return s, fmt.Sprintf("Disk %s on %s is clean.", d.Path, d.Host)
@@ -120,6 +116,9 @@ func (w OSDs) giveBack(s Step, d Disk) (Step, string) {
 	s.Do, s.Why = ZapOSD, "The monitors do not know the OSD any more."
 	return s, ""
 }
+
+// cleared reports whether nothing of a purged OSD is left but the record: its disk is clean, or it was replaced and is not there any more.
+func (d Disk) cleared() bool { return d.Purged && (d.Kind == osd.Empty || d.Missing && d.Leaving) }
 
 // hosts takes hosts that leave out of the CRUSH map, once no OSD is there.
 func (w OSDs) hosts(p *Plan, m Map) {

@@ -11,6 +11,26 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
+// passes works and reconciles a number of times.
+func (k *kubelet) passes(n int) {
+	k.t.Helper()
+	for range n {
+		k.work()
+		if err := k.reconcile("files"); err != nil {
+			k.t.Fatal(err)
+		}
+	}
+}
+
+func replacementOffered(c *v1alpha1.Cluster) string {
+	if c.Status.Plan != nil && slices.ContainsFunc(c.Status.Plan.Steps, func(s v1alpha1.PlanStep) bool {
+		return s.Action == v1alpha1.ActionReplaceOSD && strings.Contains(s.Consent, "given up")
+	}) {
+		return ""
+	}
+	return "no replacement is offered"
+}
+
 // TestCeph_deadDiskIsReplaced: the OSD of a disk that died is given up once a person approves that, and not before. A clean disk becomes an OSD anew.
 func TestCeph_deadDiskIsReplaced(t *testing.T) {
 	k := newCeph(t, "n1", "n2", "n3")
@@ -26,27 +46,12 @@ func TestCeph_deadDiskIsReplaced(t *testing.T) {
 		})
 	}
 	change(func(o *cephtest.OSD) { o.Up, o.Holds = false, true })
-	offered := func(c *v1alpha1.Cluster) string {
-		if c.Status.Plan != nil {
-			for _, s := range c.Status.Plan.Steps {
-				if s.Action == v1alpha1.ActionReplaceOSD && strings.Contains(s.Consent, "given up") {
-					return ""
-				}
-			}
-		}
-		return "no replacement is offered"
-	}
-	for range 10 {
-		k.work()
-		if err := k.reconcile("files"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if offered(k.get("files")) == "" {
+	k.passes(10)
+	if replacementOffered(k.get("files")) == "" {
 		t.Fatal("it is offered while Ceph still waits for the OSD")
 	}
 	change(func(o *cephtest.OSD) { o.In = false })
-	k.until(offered)
+	k.until(replacementOffered)
 	c := k.get("files")
 	metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationApprove, c.Status.Plan.Digest)
 	if err := k.client.Update(t.Context(), c); err != nil {
@@ -59,12 +64,7 @@ func TestCeph_deadDiskIsReplaced(t *testing.T) {
 		return ""
 	})
 	// What is on it is not elsewhere yet.
-	for range 10 {
-		k.work()
-		if err := k.reconcile("files"); err != nil {
-			t.Fatal(err)
-		}
-	}
+	k.passes(10)
 	known := false
 	change(func(*cephtest.OSD) { known = true })
 	if !known || k.agents["n1"].IsEmpty("sdb") {
