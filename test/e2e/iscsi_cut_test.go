@@ -166,16 +166,23 @@ func TestIscsiNetworkCut(t *testing.T) {
 	checkCounted(t, c, victim, synced)
 }
 
-// refuses checks that the target takes no write of a node to a volume whose device the node may still have. What is written is what is there.
+// refuses checks that the target takes no write of a node to a volume: neither through the volume's device, which the node may still have, nor to the LUN
+// itself, which begins with the metadata of the group. What is written is what is there.
 func refuses(t *testing.T, node string, v *corev1.PersistentVolume) {
 	t.Helper()
 	group, _, _ := strings.Cut(v.Spec.CSI.VolumeHandle, "/")
-	out := onNode(t, node, `for f in $(grep -l '^quarry-`+group+`-' /sys/block/dm-*/dm/uuid); do
-		d=${f%/dm/uuid}; d=/dev/${d##*/}
-		if dd if="$d" of=/run/block bs=4096 count=1 iflag=direct 2>/dev/null && dd if=/run/block of="$d" bs=4096 count=1 oflag=direct conv=notrunc 2>/dev/null
-		then echo "written $d"; else echo "refused $d"; fi
-	done; rm -f /run/block`)
-	if !strings.Contains(out, "refused") || strings.Contains(out, "written") {
+	out := onNode(t, node, `
+		for f in $(grep -l '^quarry-`+group+`-' /sys/block/dm-*/dm/uuid); do d=${f%/dm/uuid}; echo "/dev/${d##*/}"; done >/run/devices
+		for d in /dev/sd?; do
+			if dd if="$d" bs=1M count=1 iflag=direct 2>/dev/null | grep -a '`+group+`' >/dev/null; then echo "$d" >>/run/devices; fi
+		done
+		while read -r d; do
+			if dd if="$d" of=/run/block bs=4096 count=1 iflag=direct 2>/dev/null && dd if=/run/block of="$d" bs=4096 count=1 oflag=direct conv=notrunc 2>/dev/null
+			then echo "written $d"; else echo "refused $d"; fi
+		done </run/devices
+		rm -f /run/block /run/devices`)
+	t.Logf("writes of %s: %q", node, out)
+	if !strings.Contains(out, "refused /dev/sd") || strings.Contains(out, "written") {
 		t.Errorf("writes of %s: %q", node, out)
 	}
 }
