@@ -85,9 +85,23 @@ func (b *Backend) mapped(ctx context.Context, s storage, v sharedlun.Volume, seq
 	}
 	m, err := b.Nodes.Map(ctx, v.HeldBy, s.ref, cred, v, sequence)
 	if err == nil && !m.Shows(v) {
-		err = volume.Refuse(volume.Unavailable, "node %s has a device of volume %s that does not show what the LUN has of it: %+v", v.HeldBy, v.Name, m)
+		err = volume.Refuse(volume.Unavailable, "node %s has a device of volume %s that does not show what the LUN has of it: %s", v.HeldBy, v.Name, amiss(m))
 	}
 	return err
+}
+
+// amiss says what is wrong with a device that does not show what it has to, and what a person does if the next call finds it so again.
+func amiss(m sharedlun.Mapping) string {
+	switch {
+	case m.Cut:
+		return "it returns errors, because the node was fenced, or because another LUN is in the place of the recorded one. " +
+			"It is tried again by itself; if this stays, end the pods that use the volume on that node, and see the Member of the node"
+	case m.Suspended:
+		return "it is suspended, as a call leaves it that was cut off: whoever reads or writes there waits. " +
+			"It is tried again by itself, which resumes it; if this stays, see the log of the agent on that node"
+	}
+	return "it lies at other places of the LUN, or ends elsewhere, because the volume has grown meanwhile or the device is of an earlier time. " +
+		"It is tried again by itself; if this stays, end the pods that use the volume on that node, so that it is mapped anew"
 }
 
 // credential is by what the target lets the node write that holds a volume. One that is old by the time it is used is refused.

@@ -438,26 +438,51 @@ func TestAttach_repeated(t *testing.T) {
 	}
 }
 
-// elsewhere are agents whose devices begin an extent too late.
-type elsewhere struct{ iscsi.Nodes }
+// amiss are agents whose devices are not what the LUN says.
+type amiss struct {
+	iscsi.Nodes
+	change func(*sharedlun.Mapping)
+}
 
-func (e elsewhere) Map(ctx context.Context, node string, ref sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error) {
-	m, err := e.Nodes.Map(ctx, node, ref, c, v, sequence)
-	for i := range m.Ranges {
-		m.Ranges[i].Start += extent
-	}
+func (a amiss) Map(ctx context.Context, node string, ref sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, sequence uint64) (sharedlun.Mapping, error) {
+	m, err := a.Nodes.Map(ctx, node, ref, c, v, sequence)
+	a.change(&m)
 	return m, err
 }
 
-// TestAttach_elsewhere: no pod gets a device that does not show what the LUN has of the volume.
-func TestAttach_elsewhere(t *testing.T) {
-	s := newSuite(t)
-	id := s.create("a", 8*mib).GetVolumeId()
-	s.Served = frametest.Serve(t, iscsi.Driver(), s.backend("csi/2", elsewhere{s.calls}), s.cache)
-	_, err := s.publish(id, "n2")
-	wantCode(t, err, codes.Unavailable)
-	if err == nil || !strings.Contains(err.Error(), "does not show what the LUN has of it") {
-		t.Errorf("%v", err)
+// TestAttach_amiss: no pod gets a device that does not show what the LUN has of the volume, and the event of the pod says in words what is wrong and what to do.
+func TestAttach_amiss(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*sharedlun.Mapping)
+		says   []string
+	}{
+		"another place": {func(m *sharedlun.Mapping) {
+			for i := range m.Ranges {
+				m.Ranges[i].Start += extent
+			}
+		}, []string{"lies at other places of the LUN", "end the pods that use the volume on that node"}},
+		"a part":    {func(m *sharedlun.Mapping) { m.Ranges[0].Size -= extent }, []string{"or ends elsewhere", "tried again by itself"}},
+		"cut":       {func(m *sharedlun.Mapping) { m.Cut = true }, []string{"it returns errors", "the node was fenced", "see the Member of the node"}},
+		"suspended": {func(m *sharedlun.Mapping) { m.Suspended = true }, []string{"it is suspended", "see the log of the agent on that node"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSuite(t)
+			id := s.create("a", 8*mib).GetVolumeId()
+			s.Served = frametest.Serve(t, iscsi.Driver(), s.backend("csi/2", amiss{s.calls, c.change}), s.cache)
+			_, err := s.publish(id, "n2")
+			wantCode(t, err, codes.Unavailable)
+			if err == nil {
+				return
+			}
+			for _, says := range append(c.says, "node n2 has a device of volume", "does not show what the LUN has of it") {
+				if !strings.Contains(err.Error(), says) {
+					t.Errorf("it does not say %q: %v", says, err)
+				}
+			}
+			if strings.ContainsAny(err.Error(), "{}") {
+				t.Errorf("it has what only a program can read: %v", err)
+			}
+		})
 	}
 }
 
