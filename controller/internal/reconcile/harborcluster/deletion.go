@@ -114,7 +114,8 @@ func (r *Reconciler) carryOut(ctx context.Context, s *scope) (done notice.Note, 
 	case harbor.DeletionUnknown:
 		return notice.Note{}, "Nobody can tell whether it is deleted with --cascade=orphan, because the Secret " + harbor.Witness(s.cluster).GetName() +
 			" is not there as it was made: nothing is removed. Set spec.deletionPolicy to Retain, and it ends and keeps all. " +
-			"To remove all, make a HarborCluster of this name again after that, wait until it has the finalizer " + v1alpha1.FinalizerHarbor + ", and delete it.", nil
+			"To remove all after that, make a HarborCluster of this name again with spec.deletionPolicy Delete, wait until its conditions " + v1alpha1.ConditionDatabaseReady +
+			", " + v1alpha1.ConditionCacheReady + " and " + v1alpha1.ConditionStorageReady + " are True, and delete it.", nil
 	}
 	waits, err = r.purge(ctx, s)
 	return notice.Note{

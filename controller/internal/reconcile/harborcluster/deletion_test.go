@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -102,8 +103,12 @@ func (s *suite) volumes() []string {
 // removeRedis does what Kubernetes does once a RedisFailover is gone.
 func (s *suite) removeRedis() {
 	s.t.Helper()
-	err := s.client.Delete(s.t.Context(), &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "rfr-sample-redis"}})
-	must(s.t, client.IgnoreNotFound(err))
+	for _, o := range []client.Object{
+		&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "rfr-sample-redis"}},
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "rfs-sample-redis"}},
+	} {
+		must(s.t, client.IgnoreNotFound(s.client.Delete(s.t.Context(), o)))
+	}
 }
 
 func (s *suite) ask(options ...client.DeleteOption) {
@@ -493,6 +498,44 @@ func TestDeletion_deletesWhatWasOrphanedBefore(t *testing.T) {
 	}
 }
 
+// asTheMessageSays does what the message of a deletion without the witness says, first to keep all, and then to remove all.
+func (s *suite) asTheMessageSays() {
+	s.t.Helper()
+	s.expect(v1alpha1.HarborHealthy, "Ready", "Unknown", "Deleting", "Set spec.deletionPolicy to Retain, and it ends and keeps all")
+	s.expect(v1alpha1.HarborHealthy, "Ready", "Unknown", "Deleting",
+		"with spec.deletionPolicy Delete, wait until its conditions DatabaseReady, CacheReady and StorageReady are True, and delete it")
+	s.claim("sample-rfr-sample-redis-0", map[string]string{"app.kubernetes.io/name": "sample-redis", "app.kubernetes.io/part-of": "redis-failover"})
+	s.edit(func(c *v1alpha1.HarborCluster) { c.Spec.DeletionPolicy = v1alpha1.HarborRetain })
+	owner := s.get()
+	_, err := s.try()
+	must(s.t, err)
+	s.withoutOwners()
+	if !s.gone() {
+		s.t.Fatalf("it is held: %+v", s.get().Status.Conditions)
+	}
+	s.dealWith(owner)
+	s.removeRedis()
+	s.add(deletes)
+	ready := func() bool {
+		return !slices.ContainsFunc([]string{"DatabaseReady", "CacheReady", "StorageReady"}, func(of string) bool {
+			return !meta.IsStatusConditionTrue(s.get().Status.Conditions, of)
+		})
+	}
+	for range 12 {
+		if s.reconcile(); ready() {
+			break
+		}
+		s.operators.step()
+	}
+	if !ready() {
+		s.t.Fatalf("not ready: %+v", s.get().Status.Conditions)
+	}
+	s.deleted(metav1.DeletePropagationBackground, false)
+	if holders, secrets := s.data(); !s.gone() || len(holders)+len(secrets)+len(s.volumes()) > 0 {
+		s.t.Errorf("gone: %v; left: %v, %v, %v", s.gone(), holders, secrets, s.volumes())
+	}
+}
+
 // Kubernetes deletes the witness with everything that has an owner.
 func TestDeletion_deleteInTheForeground(t *testing.T) {
 	for name, tt := range map[string]struct{ quicker, seen, gone bool }{
@@ -518,14 +561,7 @@ func TestDeletion_deleteInTheForeground(t *testing.T) {
 			}
 			s.withoutOwners()
 			s.expect(v1alpha1.HarborHealthy, "Ready", "Unknown", "Deleting", "sample-witness")
-			// What the message says to do.
-			s.edit(func(c *v1alpha1.HarborCluster) { c.Spec.DeletionPolicy = v1alpha1.HarborRetain })
-			_, err := s.try()
-			must(t, err)
-			s.withoutOwners()
-			if !s.gone() {
-				t.Errorf("it is held: %+v", s.get().Status.Conditions)
-			}
+			s.asTheMessageSays()
 		})
 	}
 }
