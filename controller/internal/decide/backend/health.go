@@ -73,6 +73,8 @@ func (h HostHealth) removal() (Finding, bool) {
 		return Finding{}, false
 	case h.Failure != "":
 		return Finding{Bad, h.FailureReason, h.Failure}, true
+	case len(h.Holding) > 0 && h.Words.Forgets != "":
+		return h.owing(), true
 	case len(h.Holding) > 0:
 		return Finding{
 			Bad, v1alpha1.ReasonVolumesExist,
@@ -96,6 +98,15 @@ func (h HostHealth) removal() (Finding, bool) {
 		return Finding{Busy, v1alpha1.ReasonPreparing, "is being removed; as the spec lists it again, it is used afresh afterwards"}, true
 	}
 	return Finding{Busy, v1alpha1.ReasonPreparing, "is being removed"}, true
+}
+
+// owing is the lost member of a backend that moves data: no volume has to go for it.
+func (h HostHealth) owing() Finding {
+	f := Finding{Bad, v1alpha1.ReasonDraining, "is being removed and stays until " + h.Words.Forgets + " what it had: " + Shorten(h.Holding, 10) + ". No volume has to be deleted"}
+	if h.Decided.Finding.Kind == Bad {
+		f.Reason, f.Message = h.Decided.Finding.Reason, f.Message+". It "+h.Decided.Finding.Message
+	}
+	return f
 }
 
 func (h HostHealth) unreachable() (Finding, bool) {

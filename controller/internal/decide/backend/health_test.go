@@ -79,6 +79,9 @@ func goes(holding ...string) func(*HostHealth) {
 	}
 }
 
+// forgotten is of a backend that moves data.
+func forgotten(h *HostHealth) { h.Words.Forgets = "Ceph has forgotten" }
+
 func broken(h *HostHealth) {
 	works(h)
 	h.Failure, h.FailureReason = "no room for metadata", v1alpha1.ReasonStepFailed
@@ -197,6 +200,14 @@ func TestSummary(t *testing.T) {
 		"a host that is being removed waits for its volumes": {
 			classed(hostOf("n1"), hostOf("n2", goes("v1", "v2"))),
 			"Warning VolumesExist | n2: is being removed and waits until its volumes are deleted: v1, v2",
+		},
+		"a lost host whose data are moved waits for those who still know it": {
+			classed(hostOf("n1"), hostOf("n2", goes("monitor a", "osd.3"), forgotten)),
+			"Warning Draining | n2: is being removed and stays until Ceph has forgotten what it had: monitor a, osd.3. No volume has to be deleted",
+		},
+		"the same, and the backend says why it does not go on": {
+			classed(hostOf("n1"), hostOf("n2", goes("osd.3"), forgotten, finds(v1alpha1.ReasonOSDWaiting, "is being emptied: no room"))),
+			"Warning OSDWaiting | n2: is being removed and stays until Ceph has forgotten what it had: osd.3. No volume has to be deleted. It is being emptied: no room",
 		},
 		"a host that is being removed waits for its agent": {
 			classed(hostOf("n1"), hostOf("n2", down, goes())),

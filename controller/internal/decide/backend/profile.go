@@ -39,6 +39,8 @@ type Readiness struct {
 	None string
 	// Preparing and Unapproved are what is said about one member: while its steps run, and while they wait for approval.
 	Preparing, Unapproved string
+	// Forgets says who has to forget what a lost member had, as in "Ceph has forgotten", of a backend that moves data; empty where its volumes have to be deleted.
+	Forgets string
 }
 
 // Driver describes a CSI driver.

@@ -23,6 +23,7 @@ func Profile() backend.Profile {
 		Members: &backend.Readiness{
 			Condition: v1alpha1.ConditionOSDsReady, Reason: v1alpha1.ReasonOSDsReady, Message: "The OSDs of every host run.",
 			None: "No OSD runs yet.", Preparing: "its disks become OSDs", Unapproved: "the steps on its disks wait for approval",
+			Forgets: "Ceph has forgotten",
 		},
 	}
 }
