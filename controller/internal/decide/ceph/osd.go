@@ -123,7 +123,7 @@ func (w OSDs) make(p *Plan, s Step, d Disk, o OSD) {
 		s.Do, s.Why = StartOSD, "The disk carries the OSD, and its daemon is not deployed."
 		p.step(s)
 	case !o.New:
-		p.wait("Disk %s on %s is %s, but osd.%d ran: its data are lost or on another disk. A person has to have it replaced.", d.Path, d.Host, d.Kind, o.ID)
+		p.wait("Disk %s on %s is %s, but osd.%d ran: its data are lost or on another disk. Bring that back, or approve ReplaceOSD, which the plan of the Cluster offers once Ceph has marked the OSD out.", d.Path, d.Host, d.Kind, o.ID)
 	case !slices.Contains(w.Tools, d.Host):
 		p.wait("Disk %s on %s waits for the container with Ceph's programs.", d.Path, d.Host)
 	default:

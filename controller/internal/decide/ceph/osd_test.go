@@ -75,7 +75,7 @@ func TestPlanOSDs_bringUp(t *testing.T) {
 		"it serves":                                {disk(1), []OSD{up(1)}, nil, nil, "", ""},
 		"its daemon does not run":                  {disk(1), []OSD{up(1, down)}, nil, nil, "", "does not run"},
 		"an OSD that the monitors do not know":     {disk(1, undeployed), nil, nil, nil, "", "do not know"},
-		"an empty disk of an OSD that ran":         {disk(1, empty, undeployed), []OSD{up(1, down)}, nil, []string{"n1"}, "", "has to have it replaced"},
+		"an empty disk of an OSD that ran":         {disk(1, empty, undeployed), []OSD{up(1, down)}, nil, []string{"n1"}, "", "approve ReplaceOSD"},
 		"an unfinished disk of an OSD that ran":    {disk(1, undeployed, func(d *Disk) { d.Kind = osd.Unfinished }), []OSD{up(1, down)}, nil, []string{"n1"}, "", "osd.1 ran"},
 		"something else is on it":                  {disk(1, other, undeployed), nil, nil, nil, "", "ext4"},
 		"something else is on it, and it is known": {disk(1, other, undeployed), []OSD{up(1, neverRan)}, nil, []string{"n1"}, "", "ext4"},
