@@ -3,7 +3,6 @@ package view
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -18,11 +17,12 @@ const leastBytes = 1 << 30
 
 func size(bytes int64) resource.Quantity { return *resource.NewQuantity(bytes, resource.BinarySI) }
 
-// take chooses the disks of a host that become OSDs. They are put on record, each with the UUID of its OSD, before Ceph knows of them.
-func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) time.Duration {
+// take chooses the disks of a host that become OSDs. They are put on record, each with the UUID of its OSD, before Ceph knows of them. It returns the clean disks
+// that are not taken.
+func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (passed []string) {
 	node := v.seen.Nodes[m.Node]
 	if !node.Up() {
-		return 0
+		return nil
 	}
 	choice := disk.Select(disk.Input{
 		Host: m.Node, Claim: claimOf(v.seen.Cluster, m.Node, len(r.OSDs) > 0), Node: v.unrecorded(m.Node, node, r), Now: v.seen.Now, Rivals: v.rivals(m.Node),
@@ -66,7 +66,11 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) ti
 		}
 		h.Finding = backend.Finding{Kind: kind, Reason: v1alpha1.ReasonNoCleanDevice, Message: "has no disk that can become an OSD" + because(why)}
 	}
-	return choice.Wake
+	h.Wake = choice.Wake
+	for _, d := range choice.Passed {
+		passed = append(passed, d.String())
+	}
+	return passed
 }
 
 func because(why []string) string {

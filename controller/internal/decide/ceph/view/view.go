@@ -159,11 +159,23 @@ func (v *View) Decide(m backend.Member) backend.Host {
 	case m.Frozen:
 		return h
 	}
-	h.Wake = v.take(m, r, &h)
+	passed := v.take(m, r, &h)
 	if h.Finding.IsZero() && len(h.Steps) == 0 {
-		h.Finding = v.found(m.Node, r)
+		h.Finding = passing(v.found(m.Node, r), passed)
 	}
 	return h
+}
+
+// passing adds to a finding the clean disks that are not taken.
+func passing(f backend.Finding, passed []string) backend.Finding {
+	switch text := "Clean disks that are not taken: " + backend.Shorten(passed, 5); {
+	case len(passed) == 0:
+	case f.IsZero():
+		f.Message = "The member serves volumes. " + text
+	default:
+		f.Message = strings.TrimSuffix(f.Message, ".") + ". " + text
+	}
+	return f
 }
 
 // runs reports whether Ceph says that an OSD is up.
