@@ -32,6 +32,7 @@ type Fence struct {
 
 // PlanFence blocks the clients of nodes that are off, so that what their pods wrote last cannot reach the disks after other pods took their place. They are
 // let in again once the node was booted anew, and nobody says any more that it is off: a kernel that lives on still has what it did not write.
+// Of a node that Kubernetes does not know any more nobody hears of another boot: a person lets its address go.
 // An address that somebody else blocked stays blocked.
 func PlanFence(w Fence, f Facts) Plan {
 	var p Plan
@@ -63,8 +64,10 @@ func PlanFence(w Fence, f Facts) Plan {
 func (w Fence) recorded(p *Plan, r Blocked, f Facts) {
 	i := slices.IndexFunc(w.Clients, func(c Client) bool { return c.Node == r.Node })
 	if i < 0 {
-		p.wait("Clients at %s of node %s stay blocked: Kubernetes does not know the node any more.", r.Address, r.Node)
+		p.wait("Clients at %s stay blocked: Kubernetes does not know node %s any more. Once its machine is off for good, or was booted anew, approve UnblockClient in the plan of the Cluster.",
+			r.Address, r.Node)
 		w.keep(p, r, f)
+		p.step(r.release())
 		return
 	}
 	switch c := w.Clients[i]; {
@@ -92,6 +95,13 @@ func (r Blocked) step(do Action, why string) Step {
 	return Step{Do: do, Host: r.Node, Name: r.Address, Boot: r.Boot, ID: -1, Why: why}
 }
 
+// release lets the clients at the address of a node in that Kubernetes does not know any more. A person approves it.
+func (r Blocked) release() Step {
+	s := r.step(UnblockClient, "Kubernetes does not know the node any more, so nobody tells of another boot.")
+	s.Loses = fmt.Sprintf("You say that the machine that was node %s is off for good, or was booted anew. If it runs on, it writes at %s what is old by now.", r.Node, r.Address)
+	return s
+}
+
 // MayBlock says why the clients of a node may not be blocked by a step; empty if they may. c is what the node is like right before.
 func MayBlock(s Step, c Client, records []Blocked) string {
 	switch {
@@ -105,8 +115,16 @@ func MayBlock(s Step, c Client, records []Blocked) string {
 	return ""
 }
 
-// MayUnblock says why the clients of a node may not be let in by a step; empty if they may.
+// MayUnblock says why the clients of a node may not be let in by a step; empty if they may. c is what the node is like right before: it has no name if
+// Kubernetes does not know it.
 func MayUnblock(s Step, c Client) string {
+	if s.Loses != "" {
+		// The person spoke of a node that is gone. Of one that is known its boot tells.
+		if c.Node != "" {
+			return fmt.Sprintf("Kubernetes knows node %s again", s.Host)
+		}
+		return ""
+	}
 	if c.Tainted || c.Boot == "" || c.Boot == s.Boot {
 		return fmt.Sprintf("node %s is out of service, or was not booted anew", s.Host)
 	}

@@ -41,15 +41,28 @@ func TestPlanFence(t *testing.T) {
 		"back, and tells of no boot":               {node(""), record, listed, "", "booted anew"},
 		"booted anew":                              {node("two"), record, listed, "UnblockClient 10.0.0.1 n1", ""},
 		"booted anew, and the list cannot be read": {node("two"), record, nil, "UnblockClient 10.0.0.1 n1", ""},
-		"gone from Kubernetes":                     {nil, record, listed, "", "does not know the node"},
-		"gone from Kubernetes, and let in":         {nil, record, none, "BlockClient 10.0.0.1 n1", "does not know the node"},
+		"gone from Kubernetes":                     {nil, record, listed, "UnblockClient 10.0.0.1 n1", "approve UnblockClient"},
+		"gone from Kubernetes, and let in":         {nil, record, none, "BlockClient 10.0.0.1 n1; UnblockClient 10.0.0.1 n1", "approve UnblockClient"},
 		"somebody else's address":                  {node("one"), nil, listed, "", ""},
 	} {
 		f := facts(nil, up(1))
 		f.Blocked = tt.blocked
-		check(t, name, PlanFence(Fence{Clients: tt.clients, Records: tt.records}, f), tt.want, tt.waits)
+		p := PlanFence(Fence{Clients: tt.clients, Records: tt.records}, f)
+		check(t, name, p, tt.want, tt.waits)
+		for _, s := range p.Steps {
+			if asked := s.Loses != ""; asked != (s.Do == UnblockClient && tt.clients == nil) {
+				t.Errorf("%s: whether a person approves %s: %t", name, s, asked)
+			}
+		}
 	}
 	check(t, "nobody answers", PlanFence(Fence{Clients: node("one", off), Records: record}, Facts{}), "", "do not answer")
+}
+
+// TestMayUnblock_gone: a person lets the address of a node go that Kubernetes does not know any more.
+func TestMayUnblock_gone(t *testing.T) {
+	if got := MayUnblock((Blocked{Node: "n1", Address: "10.0.0.1", Boot: "one"}).release(), Client{}); got != "" {
+		t.Errorf("a node that is gone: %q", got)
+	}
 }
 
 // TestMayBlock: between the decision and the step a node may have come back.
@@ -76,6 +89,12 @@ func TestMayBlock(t *testing.T) {
 		}
 		if got := MayUnblock(s, tt.now); (got == "") != tt.unblock {
 			t.Errorf("%s: unblock: %q", name, got)
+		}
+		// What a person lets go is the address of a node that is gone: one that is back tells of its boot itself.
+		back := tt.now
+		back.Node = "n1"
+		if got := MayUnblock(record[0].release(), back); got == "" {
+			t.Errorf("%s: an approval of before lets in a node that is back", name)
 		}
 	}
 }

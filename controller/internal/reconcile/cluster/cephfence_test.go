@@ -79,3 +79,65 @@ func TestCeph_nodeOutOfService(t *testing.T) {
 	k.user(false, corev1.ConditionTrue, "two")
 	k.until(blocked(false, ""))
 }
+
+// TestCeph_nodeGoneForEver: the address of a node that Kubernetes does not know any more stays blocked until a person lets it go, whoever takes it off Ceph's list.
+func TestCeph_nodeGoneForEver(t *testing.T) {
+	k := newCeph(t, "n1", "n2", "n3")
+	user := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "user"}}
+	if err := k.client.Create(t.Context(), user); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.client.Delete(k.t.Context(), user) }) // The test deletes it before that, if it comes so far.
+	k.addFiles(nil, "n1", "n2", "n3")
+	k.until(k.served(3, 3))
+	blocked := func() bool {
+		got := false
+		k.model.Change(func() { got = slices.Contains(k.model.Blocked, "10.0.0.9:0/0") })
+		return got
+	}
+	k.user(true, corev1.ConditionUnknown, "one")
+	k.until(func(*v1alpha1.Cluster) string {
+		if !blocked() {
+			return "its clients are not blocked"
+		}
+		return ""
+	})
+	if err := k.client.Delete(t.Context(), user); err != nil {
+		t.Fatal(err)
+	}
+	offered := func(c *v1alpha1.Cluster) string {
+		if c.Status.Plan != nil && slices.ContainsFunc(c.Status.Plan.Steps, func(s v1alpha1.PlanStep) bool {
+			return s.Action == v1alpha1.ActionUnblockClient && strings.Contains(s.Consent, "node user is off for good")
+		}) {
+			return ""
+		}
+		return "nobody is asked to let it go"
+	}
+	k.until(offered)
+	k.model.Change(func() { k.model.Blocked = nil })
+	k.until(func(c *v1alpha1.Cluster) string {
+		if !blocked() {
+			return "somebody took it off the list, and it is not blocked again"
+		}
+		return offered(c)
+	})
+	k.passes(5)
+	c := k.get("files")
+	if !blocked() || c.Annotations[v1alpha1.AnnotationCephBlocked] == "" || offered(c) != "" {
+		t.Fatal("it was let go before a person said so")
+	}
+	metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationApprove, c.Status.Plan.Digest)
+	if err := k.client.Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	k.until(func(c *v1alpha1.Cluster) string {
+		if blocked() || c.Annotations[v1alpha1.AnnotationCephBlocked] != "" {
+			return "it is not let go"
+		}
+		return ""
+	})
+	k.passes(5)
+	if blocked() {
+		t.Error("it was blocked again")
+	}
+}

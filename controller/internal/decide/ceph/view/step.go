@@ -66,6 +66,18 @@ func (s Step) Restores() bool {
 	return false
 }
 
+// rank orders the steps of the whole: each is possible now, whatever becomes of the others. Those come first of which nobody is ever asked, and those last of which a
+// person always is.
+func (s Step) rank() int {
+	switch {
+	case backend.Restores(s):
+		return 0
+	case !s.Destroys():
+		return 1
+	}
+	return 2
+}
+
 // Digest identifies the step by what it does to what.
 func (s Step) Digest() string {
 	c := s.Ceph

@@ -39,7 +39,7 @@ func (v *View) Whole([]backend.HostHealth) backend.Whole {
 	for _, s := range v.plan.steps {
 		w.Steps = append(w.Steps, s)
 	}
-	if !v.seen.Current || len(v.plan.steps) > 0 || !served || v.deleting() {
+	if !v.seen.Current || backend.Free(c.Spec.Approval, w.Steps) || !served || v.deleting() {
 		w.Wake = asking
 	}
 	w.Facts = []metav1.Condition{v.monitorsReady(), v.filesystem()}

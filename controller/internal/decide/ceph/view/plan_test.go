@@ -1,0 +1,47 @@
+package view
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// TestWhole_whatWaitsHoldsNothingBack: a replacement that nobody approves keeps no client of a dead node from being blocked.
+func TestWhole_whatWaitsHoldsNothingBack(t *testing.T) {
+	for _, mode := range []v1alpha1.Approval{v1alpha1.ApprovalAutomatic, v1alpha1.ApprovalManual} {
+		o := joined(v1alpha1.ClusterSpec{Approval: mode})
+		o.Ceph.Map.OSDs[0].Up, o.Ceph.Map.OSDs[0].In = false, false
+		o.Clients = []ceph.Client{{Node: "n9", Addresses: []string{"10.0.0.9"}, Boot: "one", Tainted: true, Off: true}}
+		steps := New(o).Whole(nil).Steps
+		verdict := backend.Approve(backend.Request{Mode: mode, UID: "u", Steps: steps, Offer: "p-1"})
+		has := func(steps []backend.Step, action string) bool {
+			return slices.ContainsFunc(steps, func(s backend.Step) bool { return s.Action() == action })
+		}
+		if !has(steps, v1alpha1.ActionReplaceOSD) || !has(verdict.Run, v1alpha1.ActionBlockClient) || has(verdict.Run, v1alpha1.ActionReplaceOSD) || !verdict.Waiting() {
+			t.Errorf("%s: steps %v, of which run %v", mode, steps, verdict.Run)
+		}
+	}
+}
+
+// TestWhole_release: the address of a node that is gone is let go by a person alone.
+func TestWhole_release(t *testing.T) {
+	o := joined(v1alpha1.ClusterSpec{})
+	text, err := BlockedText(o.Cluster, []ceph.Blocked{{Node: "n9", Address: "10.0.0.9", Boot: "one"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Cluster.Annotations[v1alpha1.AnnotationCephBlocked] = text
+	o.Ceph.Blocked = &[]string{"10.0.0.9"}
+	i := slices.IndexFunc(New(o).Whole(nil).Steps, func(s backend.Step) bool { return s.Action() == v1alpha1.ActionUnblockClient })
+	if i < 0 {
+		t.Fatal("it is not offered")
+	}
+	if s := New(o).Whole(nil).Steps[i]; !s.Destroys() || backend.Restores(s) || !strings.Contains(s.API().Consent, "n9") {
+		t.Errorf("%+v", s.API())
+	}
+}
+
