@@ -44,4 +44,3 @@ func TestWhole_release(t *testing.T) {
 		t.Errorf("%+v", s.API())
 	}
 }
-
