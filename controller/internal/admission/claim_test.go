@@ -200,11 +200,22 @@ func TestClaim_adopted(t *testing.T) {
 	c.Spec.VolumeName = "pv"
 	c.Annotations[v1alpha1.AnnotationReplicaState], c.Annotations[v1alpha1.AnnotationGivenUp] = v1alpha1.ReplicaReplaced, "2030-01-01T00:00:00Z"
 	must(t, jane.Update(t.Context(), c))
+	// That its pod was one that nobody controls is written once, and taken off by the adoption alone.
+	c.Annotations[v1alpha1.AnnotationOrphaned] = "2030-01-02T00:00:00Z"
+	must(t, ours.Update(t.Context(), c))
+	for _, value := range []string{"", "2030-01-03T00:00:00Z"} {
+		changed := c.DeepCopy()
+		if changed.Annotations[v1alpha1.AnnotationOrphaned] = value; value == "" {
+			delete(changed.Annotations, v1alpha1.AnnotationOrphaned)
+		}
+		denied(t, ours.Update(t.Context(), changed, client.DryRunAll), "writes no annotation")
+	}
 	adopt := func(c *corev1.PersistentVolumeClaim, uid string) *corev1.PersistentVolumeClaim {
 		changed := c.DeepCopy()
 		changed.Labels[v1alpha1.LabelStatefulClusterUID], changed.Annotations[v1alpha1.AnnotationAdopted] = uid, uid
 		changed.Annotations[v1alpha1.AnnotationReplicaState] = v1alpha1.ReplicaServed
 		delete(changed.Annotations, v1alpha1.AnnotationGivenUp)
+		delete(changed.Annotations, v1alpha1.AnnotationOrphaned)
 		return changed
 	}
 	must(t, ours.Update(t.Context(), adopt(c, "old"), client.DryRunAll))

@@ -26,6 +26,9 @@ const (
 	// AnnotationAdopted is on the claims of a replica that spec.adopt brought back; its value is the UID of the StatefulCluster that did. What was on
 	// record before counts no more. A claim is adopted once by each StatefulCluster.
 	AnnotationAdopted = Group + "/adopted"
+	// AnnotationOrphaned is on the claims of a pod that nobody controlled, as after a deletion that orphans; its value is when a StatefulCluster of the same name
+	// saw it first, as in RFC 3339. They may hold the data, and the StatefulCluster makes nothing empty beside them before a person decides on them.
+	AnnotationOrphaned = Group + "/orphaned"
 )
 
 // Annotations of the pods of a StatefulCluster.

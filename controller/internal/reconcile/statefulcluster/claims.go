@@ -127,6 +127,7 @@ func (r *Reconciler) take(ctx context.Context, s *scope, c *corev1.PersistentVol
 		note(c, v1alpha1.ReplicaServed)
 		c.Annotations[v1alpha1.AnnotationAdopted] = string(s.cluster.UID)
 		delete(c.Annotations, v1alpha1.AnnotationGivenUp)
+		delete(c.Annotations, v1alpha1.AnnotationOrphaned)
 		c.Labels[v1alpha1.LabelStatefulClusterUID] = string(s.cluster.UID)
 		c.OwnerReferences = s.ownersOf(c)
 	})
@@ -144,6 +145,21 @@ func (r *Reconciler) follow(ctx context.Context, s *scope, i *record.Identity, c
 	return false, r.take(ctx, s, c)
 }
 
+// mark puts on record that a claim was of a pod that nobody controlled: once the pod is gone, nothing else would tell. One that was adopted in this pass is the
+// StatefulCluster's own.
+func (r *Reconciler) mark(ctx context.Context, s *scope, c *corev1.PersistentVolumeClaim) error {
+	if c.Annotations[v1alpha1.AnnotationOrphaned] != "" || c.Labels[v1alpha1.LabelStatefulClusterUID] == string(s.cluster.UID) {
+		return nil
+	}
+	_, err := kube.Patch(ctx, r.Client, c, func(c *corev1.PersistentVolumeClaim) {
+		if c.Annotations == nil {
+			c.Annotations = map[string]string{}
+		}
+		c.Annotations[v1alpha1.AnnotationOrphaned] = s.now.UTC().Format(time.RFC3339)
+	})
+	return client.IgnoreNotFound(err)
+}
+
 // settleClaims brings what is on record up to date, and the owners of claims to what the retention policy says. Then it deletes the claims that the
 // policy names, unless the spec has a fault.
 func (r *Reconciler) settleClaims(ctx context.Context, s *scope) error {
@@ -155,6 +171,9 @@ func (r *Reconciler) settleClaims(ctx context.Context, s *scope) error {
 	var errs []error
 	for _, i := range s.identities {
 		errs = append(errs, r.write(ctx, s, i))
+	}
+	for _, c := range s.abandoned {
+		errs = append(errs, r.mark(ctx, s, c))
 	}
 	for _, c := range record.Orphans(s.claims, s.identities) {
 		_, err := kube.Patch(ctx, r.Client, c, func(c *corev1.PersistentVolumeClaim) { c.OwnerReferences = s.ownersOf(c) })

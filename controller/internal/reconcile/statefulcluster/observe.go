@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/stateful/blueprint"
-	"quarry.storage/quarry/controller/internal/decide/stateful/nodes"
 	"quarry.storage/quarry/controller/internal/decide/stateful/record"
 	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -30,30 +29,21 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	if err := from.List(ctx, &pods, ours...); err != nil {
 		return fmt.Errorf("list pods of statefulcluster %s: %w", s.cluster.Name, err)
 	}
-	s.unowned = unowned(pods.Items)
-	s.pods = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, s.cluster) })
+	unowned, run := record.Unowned(pods.Items)
+	s.unowned = run
+	s.pods = slices.DeleteFunc(slices.Clone(pods.Items), func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, s.cluster) })
 	var claims corev1.PersistentVolumeClaimList
 	if err := from.List(ctx, &claims, ours...); err != nil {
 		return fmt.Errorf("list claims of statefulcluster %s: %w", s.cluster.Name, err)
 	}
 	s.labelled = claims.Items
 	s.claims = s.plan.Naming().Of(s.labelled)
+	s.abandoned = s.plan.Naming().Abandoned(s.labelled, unowned)
 	s.gather()
 	if err := errors.Join(r.readNodes(ctx, s), r.readMembers(ctx, s)); err != nil {
 		return err
 	}
 	return r.assess(ctx, s)
-}
-
-// unowned counts the pods that have an identity and nobody who controls them, and that run or will.
-func unowned(pods []corev1.Pod) int {
-	n := 0
-	for i := range pods {
-		if p := &pods[i]; p.Labels[v1alpha1.LabelIdentity] != "" && metav1.GetControllerOf(p) == nil && p.DeletionTimestamp.IsZero() && !nodes.Ended(p) {
-			n++
-		}
-	}
-	return n
 }
 
 // confirm observes again, at the API server itself: what a person took back a moment ago does not count, and what came back is not given up. It returns
@@ -99,6 +89,7 @@ func (r *Reconciler) assess(ctx context.Context, s *scope) error {
 		Futile:   int(s.cluster.Status.FutileReplacements),
 		Blackout: s.nodes.Blackout(s.missing()),
 		Blocked:  s.kept, Unrecorded: record.Unrecorded(record.Orphans(s.claims, s.identities)), Unowned: s.unowned,
+		Undecided: s.plan.Naming().Undecided(s.labelled, s.abandoned, s.cluster.Spec.Adopt),
 	}
 	s.plan.Update(&s.input)
 	for _, i := range s.identities {

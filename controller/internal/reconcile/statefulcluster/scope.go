@@ -22,8 +22,9 @@ type scope struct {
 	faults          []blueprint.Fault
 	// pods that the StatefulCluster owns, its claims, and what both are of.
 	pods []corev1.Pod
-	// unowned counts pods with the labels of replicas that nobody controls.
+	// unowned counts pods with the labels of replicas that nobody controls and that have not ended, and abandoned are the claims of all such pods.
 	unowned    int
+	abandoned  []*corev1.PersistentVolumeClaim
 	claims     []corev1.PersistentVolumeClaim
 	identities []*record.Identity
 	// labelled are all claims with the label of the name, also those of a deleted StatefulCluster.

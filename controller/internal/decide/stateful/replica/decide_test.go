@@ -320,6 +320,7 @@ func TestDecide_parked(t *testing.T) {
 func TestDecide_unrecorded(t *testing.T) {
 	unknown := func(in Input) Input { in.Unrecorded = 2; return in }
 	unowned := func(in Input) Input { in.Unowned = 2; return in }
+	undecided := func(in Input) Input { in.Undecided = []string{"db-data-1"}; return in }
 	declared := func(in Input) Input { in.Declared = true; return in }
 	try(t, map[string]expectation{
 		"none is known, and none is made":             {unknown(input(3)), "Wait ReplicasUnknown"},
@@ -339,6 +340,9 @@ func TestDecide_unrecorded(t *testing.T) {
 		"nor is a minority filled up beside them":     {unowned(input(3, "a")), "Wait ReplicasUnknown"},
 		"one with the data comes back beside them":    {unowned(input(1, "a absent")), "Create ReplicaMissing as a"},
 		"beside a majority they matter no more":       {unowned(input(3, "a", "b")), "Create ReplicaMissing"},
+		"the pods are gone, and nobody decided":       {undecided(input(3)), "Wait ReplicasUnknown"},
+		"nor is a minority filled up then":            {undecided(input(3, "a")), "Wait ReplicasUnknown"},
+		"beside a majority one is made, too":          {undecided(input(3, "a", "b")), "Create ReplicaMissing"},
 		"what was given up is ended all the same":     {unknown(input(3, "a Replaced")), "Remove ReplicaLeaving a for good"},
 		"one too many that never had the data leaves": {unknown(input(1, "a fresh unready just", "b fresh pending")), "Remove ScalingDown b for good"},
 	})
@@ -410,7 +414,20 @@ func TestDecide_explains(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	}
-	in := input(2, "a unreachable", "b unreachable")
+	// The claims come first: what nobody named begins empty once the pods are gone.
+	in := input(1)
+	in.Unowned = 2
+	if d := Decide(in); strings.Contains(d.Message, "spec.adopt") || !strings.Contains(d.Message, "Then delete these pods") {
+		t.Errorf("%+v", d)
+	}
+	for i := range 12 {
+		in.Undecided = append(in.Undecided, fmt.Sprintf("c%02d", i))
+	}
+	d := Decide(in)
+	if before, _, found := strings.Cut(d.Message, "delete these pods"); !found || !strings.Contains(before, "spec.adopt") || !strings.Contains(before, "c09 and 2 more") {
+		t.Errorf("%+v", d)
+	}
+	in = input(2, "a unreachable", "b unreachable")
 	in.Blackout = true
 	if d := Decide(in); !strings.Contains(d.Message, "too many others") || d.Reason != v1alpha1.ReasonReplicaStarting {
 		t.Errorf("%+v", d)

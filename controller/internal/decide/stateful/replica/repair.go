@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -41,7 +43,7 @@ func lastCopy(v view) *Decision {
 }
 
 // unknown stops while no replica is known to have had the data, and there are claims of which nobody knows whether they hold it, or pods that nobody
-// controls: what is made now would begin empty beside them.
+// controls, or claims of such: what is made now would begin empty beside them.
 func unknown(v view) *Decision {
 	if v.Desired == 0 || v.count(func(r judged) bool { return r.Filled || r.Served || r.serves() }) > 0 {
 		return nil
@@ -60,21 +62,41 @@ func (v view) minority() bool {
 	return 2*n <= v.Desired
 }
 
-// undecided waits for a person to say of every claim without a record whether it holds the data, and of every pod that nobody controls what becomes of it;
-// nil when there is none.
+// undecided waits for a person to say of every claim without a record whether it holds the data, and of every pod that nobody controls, and its claims, what becomes
+// of them; nil when there is none.
 func (v view) undecided() *Decision {
-	if v.Unowned > 0 {
+	switch {
+	case v.Unowned > 0:
 		return wait(v1alpha1.ReasonReplicasUnknown,
-			"%d pods with the labels of replicas run, and nobody controls them, as after kubectl delete --cascade=orphan. Nothing begins empty beside them. Delete these pods: "+
-				"their claims stay. Then name the claims in spec.adopt to go on with their data.", v.Unowned)
-	}
-	if v.Unrecorded == 0 {
+			"%d pods with the labels of replicas run, or end, and nobody controls them, as after kubectl delete --cascade=orphan. Nothing begins empty beside them.%s "+
+				"Then delete these pods: their claims stay.", v.Unowned, v.choice("First say of each of their claims what becomes of it"))
+	case len(v.Undecided) > 0:
+		return wait(v1alpha1.ReasonReplicasUnknown,
+			"%d claims of pods that nobody controlled, as after kubectl delete --cascade=orphan, may hold the data.%s", len(v.Undecided),
+			v.choice("Nothing is made beside them before a person says of each what becomes of it"))
+	case v.Unrecorded == 0:
 		return nil
 	}
 	return wait(v1alpha1.ReasonReplicasUnknown,
 		"%d claims may hold the data, and nothing is on record of their replicas. Nothing begins empty before a person says which do: "+
 			"annotate all that belong together with %[2]s=%[3]s, one to leave with %[2]s=%[4]s, after which whenReplaced: Delete deletes it.",
 		v.Unrecorded, v1alpha1.AnnotationReplicaState, v1alpha1.ReplicaFilled, v1alpha1.ReplicaReplaced)
+}
+
+// shown is how many claims a message names.
+const shown = 10
+
+// choice says how a person decides on the claims of pods that nobody controls; empty when that is done.
+func (v view) choice(first string) string {
+	if len(v.Undecided) == 0 {
+		return ""
+	}
+	names, more := v.Undecided, ""
+	if len(names) > shown {
+		names, more = names[:shown], fmt.Sprintf(" and %d more", len(names)-shown)
+	}
+	return fmt.Sprintf(" %s: name those whose data goes on in spec.adopt, annotate one to leave with %s=%s (%s%s).",
+		first, v1alpha1.AnnotationReplicaState, v1alpha1.ReplicaReplaced, strings.Join(names, ", "), more)
 }
 
 // most is how many replicas there may be: a change of the template makes the new replica before the old one goes.

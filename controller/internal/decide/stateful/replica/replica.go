@@ -194,6 +194,8 @@ type Input struct {
 	Unrecorded int
 	// Unowned is how many pods have the labels of a replica and nobody who controls them, as after a deletion that orphans: they may run with the data.
 	Unowned int
+	// Undecided are the claims of such pods, also of those that are gone by now, that may hold the data and of which no person has said what becomes of them.
+	Undecided []string
 	// Blocked are names of pods that a disruption budget keeps in this pass.
 	Blocked map[string]bool
 	// Plan is what was shown to people about replicas that are not given up without them; nil when there is none.
