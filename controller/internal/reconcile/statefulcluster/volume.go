@@ -84,18 +84,18 @@ func (r *Reconciler) room(ctx context.Context, s *scope, i *record.Identity, on 
 	return err
 }
 
-// crowded reports whether no node is known to take another replica in place of one, and to have room for its claims and for its pod.
-func (r *Reconciler) crowded(ctx context.Context, s *scope, i *record.Identity, on map[string]bool) (bool, error) {
+// crowded says why no node is known to take another replica in place of one, and to have room for its claims and for its pod; empty when one is.
+func (r *Reconciler) crowded(ctx context.Context, s *scope, i *record.Identity, on map[string]bool) (string, error) {
 	pod := s.plan.Pod(trial)
 	queries, ok := nodes.Neighbours(pod)
 	if !ok {
-		return true, nil
+		return "The template has a rule about other pods that is not understood here, such as one about namespaces with certain labels.", nil
 	}
 	var others []*corev1.Pod
 	for _, q := range queries {
 		more, err := r.listPods(ctx, i, client.InNamespace(q.Namespace), client.MatchingLabelsSelector{Selector: q.Selector})
 		if err != nil {
-			return false, err
+			return "", err
 		}
 		for _, p := range more {
 			if !slices.ContainsFunc(others, func(o *corev1.Pod) bool { return o.UID == p.UID }) {
@@ -103,16 +103,18 @@ func (r *Reconciler) crowded(ctx context.Context, s *scope, i *record.Identity, 
 			}
 		}
 	}
-	for _, name := range turn(disk.Room(i.Claims, on, s.nodes.Takers(pod, others), s.capacities), s.now) {
+	takers, why := s.nodes.Takers(pod, others)
+	short := map[string]string{}
+	for _, name := range turn(disk.Room(i.Claims, on, takers, s.capacities), s.now) {
 		there, err := r.listPods(ctx, i, client.MatchingFields{"spec.nodeName": name})
 		if err != nil {
-			return false, err
+			return "", err
 		}
-		if s.nodes[name].Fits(pod, there) {
-			return false, nil
+		if short[name] = s.nodes[name].Unfit(pod, there); short[name] == "" {
+			return "", nil
 		}
 	}
-	return true, nil
+	return nodes.Shortest(on, short, takers, why), nil
 }
 
 // asked is how many nodes are asked for their pods in one pass, at most.

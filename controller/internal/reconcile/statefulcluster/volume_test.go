@@ -221,7 +221,7 @@ func TestReconcile_noRoom(t *testing.T) {
 	t.Cleanup(func() { _ = s.client.Delete(context.Background(), free) })
 	s.lostDisk()
 	s.wait(3 * time.Minute)
-	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonNoRoom, "no other node is known to take another one")(s.get()); complaint != "" || s.names() != "1 2" {
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonNoRoom, "no other node is known to take another one", " is not known to have room for its claims.", v1alpha1.AnnotationApprove)(s.get()); complaint != "" || s.names() != "1 2" {
 		t.Errorf("pods %s: %s", s.names(), complaint)
 	}
 	free.Capacity = new(resource.MustParse("1Gi"))
@@ -247,7 +247,7 @@ func TestReconcile_roomBesideALostDisk(t *testing.T) {
 	s.create(free)
 	t.Cleanup(func() { _ = s.client.Delete(context.Background(), free) })
 	s.wait(3 * time.Minute)
-	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonNoRoom, "no other node is known to take another one")(s.get()); complaint != "" || s.names() != "1 2" {
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonNoRoom, "no other node is known to take another one", " is not known to have room for its claims.", v1alpha1.AnnotationApprove)(s.get()); complaint != "" || s.names() != "1 2" {
 		t.Errorf("pods %s: %s", s.names(), complaint)
 	}
 	// A word that nobody acts upon changes nothing, even if the Member says that its group is lost.
@@ -296,7 +296,7 @@ func TestReconcile_noNodeTakesAnother(t *testing.T) {
 	taint("n3", corev1.Taint{Key: "others", Effect: corev1.TaintEffectNoSchedule})
 	taint("n4", corev1.Taint{Key: "others", Effect: corev1.TaintEffectNoSchedule})
 	s.wait(2 * time.Minute)
-	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonNoRoom, "no other node")(s.get()); complaint != "" || s.names() != "1 2" {
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonNoRoom, "no other node", " is kept away by the pod anti-affinity of the template.")(s.get()); complaint != "" || s.names() != "1 2" {
 		t.Errorf("pods %s: %s", s.names(), complaint)
 	}
 	taint("n4")
@@ -356,7 +356,7 @@ func TestReconcile_noRoomForThePod(t *testing.T) {
 	t.Cleanup(func() { _ = s.client.Delete(context.Background(), other, client.GracePeriodSeconds(0)) })
 	s.setNode(s.pods()[1].Spec.NodeName, corev1.ConditionUnknown)
 	s.wait(3 * time.Minute)
-	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonNoRoom, "no other node")(s.get()); complaint != "" || s.names() != "1 2" {
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonNoRoom, "no other node", "Node n3 is short of cpu: 1500m asked for, and 1 left.")(s.get()); complaint != "" || s.names() != "1 2" {
 		t.Errorf("pods %s: %s", s.names(), complaint)
 	}
 	s.approve()

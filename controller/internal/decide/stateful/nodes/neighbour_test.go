@@ -139,7 +139,8 @@ func TestTakers_neighbours(t *testing.T) {
 			others = append(others, on(text))
 		}
 		others = append(others, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: map[string]string{"app": "db"}}})
-		if got := strings.Join(slices.Sorted(maps.Keys(zones().Takers(p, others))), " "); got != c.want {
+		takers, _ := zones().Takers(p, others)
+		if got := strings.Join(slices.Sorted(maps.Keys(takers)), " "); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
@@ -154,7 +155,7 @@ func TestTakers_closedZone(t *testing.T) {
 		1: spread("zone", 1, func(c *corev1.TopologySpreadConstraint) { c.NodeTaintsPolicy = &honor }),
 	} {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: map[string]string{"app": "db"}}, Spec: spec}
-		if got := all.Takers(p, []*corev1.Pod{on("db@n1")}); len(got) != want {
+		if got, _ := all.Takers(p, []*corev1.Pod{on("db@n1")}); len(got) != want {
 			t.Errorf("%v", got)
 		}
 	}
@@ -177,7 +178,7 @@ func TestNeighbours(t *testing.T) {
 	}
 }
 
-func TestFits(t *testing.T) {
+func TestUnfit(t *testing.T) {
 	list := func(cpu, memory string) corev1.ResourceList {
 		out := corev1.ResourceList{}
 		for name, q := range map[corev1.ResourceName]string{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory} {
@@ -203,8 +204,10 @@ func TestFits(t *testing.T) {
 	gpu := pod("", "")
 	gpu.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"example.org/gpu": resource.MustParse("1")}
 	alone := pod("", "")
+	alone.Name = "lonely"
 	alone.Spec.Affinity = apart(term("host", "db")).Affinity
 	strange := pod("", "")
+	strange.Name = "lonely"
 	strange.Spec.Affinity = apart(term("host", "db", func(t *corev1.PodAffinityTerm) {
 		t.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "x"}}
 	})).Affinity
@@ -214,23 +217,41 @@ func TestFits(t *testing.T) {
 		node  Node
 		pod   *corev1.Pod
 		there []*corev1.Pod
-		want  bool
+		want  string
 	}{
-		"there is room":                     {has(list("2", "4Gi"), "9"), pod("1", "2Gi"), []*corev1.Pod{pod("1", "2Gi")}, true},
-		"too little CPU":                    {has(list("2", "4Gi"), "9"), pod("1500m", ""), []*corev1.Pod{pod("1", "")}, false},
-		"too little memory":                 {has(list("2", "4Gi"), "9"), pod("", "3Gi"), []*corev1.Pod{pod("", "2Gi")}, false},
-		"too many pods":                     {has(list("2", "4Gi"), "1"), pod("", ""), []*corev1.Pod{pod("", "")}, false},
-		"one that ended takes no room":      {has(list("2", "4Gi"), "1"), pod("1", "1Gi"), []*corev1.Pod{ended}, true},
-		"it needs more to begin":            {has(list("2", "4Gi"), "9"), init, nil, false},
-		"one there was given more":          {has(list("2", "4Gi"), "9"), pod("1", ""), []*corev1.Pod{grown}, false},
-		"nobody tells of what it needs":     {has(list("2", "4Gi"), "9"), gpu, nil, false},
-		"the node tells nothing":            {Node{}, pod("", ""), nil, false},
-		"one there wants to be alone":       {has(list("2", "4Gi"), "9"), pod("", ""), []*corev1.Pod{alone}, false},
-		"one there wants others to be away": {has(list("2", "4Gi"), "9"), on("web@n1"), []*corev1.Pod{alone}, true},
-		"one there wants what nobody knows": {has(list("2", "4Gi"), "9"), on("web@n1"), []*corev1.Pod{strange}, false},
+		"there is room":                     {has(list("2", "4Gi"), "9"), pod("1", "2Gi"), []*corev1.Pod{pod("1", "2Gi")}, ""},
+		"too little CPU":                    {has(list("2", "4Gi"), "9"), pod("1500m", ""), []*corev1.Pod{pod("1", "")}, "is short of cpu: 1500m asked for, and 1 left"},
+		"too little memory":                 {has(list("2", "4Gi"), "9"), pod("", "3Gi"), []*corev1.Pod{pod("", "2Gi")}, "is short of memory: 3Gi asked for, and 2Gi left"},
+		"too many pods":                     {has(list("2", "4Gi"), "1"), pod("", ""), []*corev1.Pod{pod("", "")}, "is short of pods: 1 asked for, and 0 left"},
+		"one that ended takes no room":      {has(list("2", "4Gi"), "1"), pod("1", "1Gi"), []*corev1.Pod{ended}, ""},
+		"it needs more to begin":            {has(list("2", "4Gi"), "9"), init, nil, "is short of cpu: 3 asked for, and 2 left"},
+		"one there was given more":          {has(list("2", "4Gi"), "9"), pod("1", ""), []*corev1.Pod{grown}, "is short of cpu: 1 asked for, and 500m left"},
+		"nobody tells of what it needs":     {has(list("2", "4Gi"), "9"), gpu, nil, "does not tell that it has example.org/gpu"},
+		"the node tells nothing":            {Node{}, pod("", ""), nil, "does not tell that it has pods"},
+		"one there wants to be alone":       {has(list("2", "4Gi"), "9"), pod("", ""), []*corev1.Pod{alone}, "has pod ns/lonely, whose anti-affinity keeps it away"},
+		"one there wants others to be away": {has(list("2", "4Gi"), "9"), on("web@n1"), []*corev1.Pod{alone}, ""},
+		"one there wants what nobody knows": {has(list("2", "4Gi"), "9"), on("web@n1"), []*corev1.Pod{strange}, "has pod ns/lonely, whose anti-affinity keeps it away"},
 	} {
-		if got := c.node.Fits(c.pod, c.there); got != c.want {
-			t.Errorf("%s: %t", name, got)
+		if got := c.node.Unfit(c.pod, c.there); got != c.want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// TestShortest: the node is named that comes closest, and not one that the replica is on.
+func TestShortest(t *testing.T) {
+	on := map[string]bool{"n1": true, "n2": false}
+	short := map[string]string{"n1": "is short of cpu", "n4": "is short of memory", "n5": "is short of cpu"}
+	takers := Nodes{"n1": {}, "n3": {}, "n4": {}, "n5": {}}
+	why := map[string]string{"n1": "is cordoned", "n2": "has a taint"}
+	for want, got := range map[string]string{
+		"Node n4 is short of memory.":                       Shortest(on, short, takers, why),
+		"Node n3 is not known to have room for its claims.": Shortest(on, nil, takers, why),
+		"Node n2 has a taint.":                              Shortest(on, nil, nil, why),
+		"There is no node beside its own.":                  Shortest(on, nil, Nodes{"n1": {}}, nil),
+	} {
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }

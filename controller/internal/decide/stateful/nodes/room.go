@@ -1,6 +1,8 @@
 package nodes
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -8,8 +10,9 @@ import (
 	helper "k8s.io/component-helpers/resource"
 )
 
-// Fits reports whether a node is known to have room for a pod beside those that are there, and none of these keeps it away. Lower priorities are not made to leave.
-func (n Node) Fits(p *corev1.Pod, there []*corev1.Pod) bool {
+// Unfit says why a node is not known to have room for a pod beside those that are there, or which of these keeps it away, as the rest of a sentence that begins with
+// the node; empty when it fits. Lower priorities are not made to leave.
+func (n Node) Unfit(p *corev1.Pod, there []*corev1.Pod) string {
 	there = slices.DeleteFunc(slices.Clone(there), Ended)
 	used := map[corev1.ResourceName]*resource.Quantity{corev1.ResourcePods: resource.NewQuantity(int64(len(there)), resource.DecimalSI)}
 	for _, o := range there {
@@ -22,17 +25,29 @@ func (n Node) Fits(p *corev1.Pod, there []*corev1.Pod) bool {
 	}
 	need := helper.PodRequests(p, helper.PodResourcesOptions{})
 	need[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
-	for name, q := range need {
-		wanted := !q.IsZero()
+	for _, name := range slices.Sorted(maps.Keys(need)) {
+		q := need[name]
+		asked := q.DeepCopy()
 		if used[name] != nil {
 			q.Add(*used[name])
 		}
 		// What the node does not tell of is not known to be there.
-		if have, told := n.Allocatable[name]; wanted && (!told || have.Cmp(q) < 0) {
-			return false
+		have, told := n.Allocatable[name]
+		switch {
+		case asked.IsZero():
+		case !told:
+			return fmt.Sprintf("does not tell that it has %s", name)
+		case have.Cmp(q) < 0:
+			have = have.DeepCopy()
+			have.Sub(q)
+			have.Add(asked)
+			return fmt.Sprintf("is short of %s: %s asked for, and %s left", name, &asked, &have)
 		}
 	}
-	return !slices.ContainsFunc(there, func(o *corev1.Pod) bool { return n.repels(o, p) })
+	if i := slices.IndexFunc(there, func(o *corev1.Pod) bool { return n.repels(o, p) }); i >= 0 {
+		return fmt.Sprintf("has pod %s/%s, whose anti-affinity keeps it away", there[i].Namespace, there[i].Name)
+	}
+	return ""
 }
 
 // repels reports whether a pod on this node lets none like another one be beside it. A rule that cannot be understood lets none.
@@ -45,4 +60,21 @@ func (n Node) repels(there, p *corev1.Pod) bool {
 		_, in := n.Labels[r.key]
 		return in && r.about(p)
 	})
+}
+
+// Shortest says in a sentence why the first of the nodes that come closest to taking a replica does not: those with room for its claims, by what their pods leave; then
+// those that take pods like it; then the others, by the rules of the template. The nodes that the replica is on matter last.
+func Shortest(on map[string]bool, short map[string]string, takers Nodes, why map[string]string) string {
+	claims := map[string]string{}
+	for name := range takers {
+		claims[name] = "is not known to have room for its claims"
+	}
+	for _, group := range []map[string]string{short, claims, why} {
+		for _, name := range slices.Sorted(maps.Keys(group)) {
+			if !on[name] {
+				return fmt.Sprintf("Node %s %s.", name, group[name])
+			}
+		}
+	}
+	return "There is no node beside its own."
 }

@@ -10,22 +10,37 @@ import (
 )
 
 // Takers returns the nodes that would take a pod, as far as its own rules say so: its node selector, its required node affinity, its tolerations, its required
-// affinity and anti-affinity to the others that are there, and its spread over them. What cannot be understood takes nothing.
-func (n Nodes) Takers(p *corev1.Pod, others []*corev1.Pod) Nodes {
-	out := Nodes{}
+// affinity and anti-affinity to the others that are there, and its spread over them. What cannot be understood takes nothing. Of each other node it says
+// why not, as the rest of a sentence that begins with the node.
+func (n Nodes) Takers(p *corev1.Pod, others []*corev1.Pod) (takers Nodes, why map[string]string) {
+	takers, why = Nodes{}, map[string]string{}
 	all, ok := rulesOf(p)
 	if !ok {
-		return out
+		return takers, why
 	}
 	others = n.settled(others)
 	spreads := n.spreads(p, all.spread, others)
 	for name, one := range n {
-		if one.State == replica.NodeFine && !one.Closed && one.selected(name, &p.Spec) && one.tolerated(p.Spec.Tolerations) &&
-			!n.repelled(all.apart, one, others) && n.attracted(p, all.near, one, others) && spreads(one) {
-			out[name] = one
+		switch {
+		case one.State != replica.NodeFine:
+			why[name] = "does not serve"
+		case one.Closed:
+			why[name] = "is cordoned"
+		case !one.selected(name, &p.Spec):
+			why[name] = "is not what the node selector or the node affinity of the template asks for"
+		case !one.tolerated(p.Spec.Tolerations):
+			why[name] = "has a taint that the template does not tolerate"
+		case n.repelled(all.apart, one, others):
+			why[name] = "is kept away by the pod anti-affinity of the template"
+		case !n.attracted(p, all.near, one, others):
+			why[name] = "lacks the pods that the pod affinity of the template asks for"
+		case !spreads(one):
+			why[name] = "is kept away by the topology spread of the template"
+		default:
+			takers[name] = one
 		}
 	}
-	return out
+	return takers, why
 }
 
 // selected reports whether the node has what a pod requires of it.

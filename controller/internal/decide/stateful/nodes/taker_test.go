@@ -52,9 +52,32 @@ func TestTakers(t *testing.T) {
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "host", Operator: corev1.NodeSelectorOpIn, Values: []string{"n2", "n4", "n5"}}}}},
 		}}}}, "n2"},
 	} {
-		takers := all.Takers(&corev1.Pod{Spec: c.pod}, []*corev1.Pod{other, pending})
+		takers, _ := all.Takers(&corev1.Pod{Spec: c.pod}, []*corev1.Pod{other, pending})
 		if got := strings.Join(slices.Sorted(maps.Keys(takers)), " "); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestTakers_why: each node that does not take a pod is told of, with the rule that keeps it from that.
+func TestTakers_why(t *testing.T) {
+	db := on("db@n1")
+	for want, c := range map[string]struct {
+		node Node
+		spec corev1.PodSpec
+	}{
+		"does not serve": {node: Of(node(corev1.ConditionUnknown))},
+		"is cordoned":    {node: Node{Closed: true}},
+		"is not what the node selector or the node affinity of the template asks for": {spec: corev1.PodSpec{NodeSelector: map[string]string{"x": ""}}},
+		"has a taint that the template does not tolerate":                             {node: Node{Taints: []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}}},
+		"is kept away by the pod anti-affinity of the template":                       {spec: apart(term("host", "db"))},
+		"lacks the pods that the pod affinity of the template asks for":               {spec: near(term("host", "web"))},
+		"is kept away by the topology spread of the template":                         {spec: spread("zone", 1)},
+	} {
+		c.node.Labels = map[string]string{"host": "n1"}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: map[string]string{"app": "db"}}, Spec: c.spec}
+		if takers, why := (Nodes{"n1": c.node}).Takers(p, []*corev1.Pod{db}); len(takers) > 0 || why["n1"] != want {
+			t.Errorf("%v, want %s", why, want)
 		}
 	}
 }

@@ -67,7 +67,7 @@ var words = map[string]func(*Replica){
 	"disklost":    func(r *Replica) { r.Disk = DiskLost },
 	"maintained":  func(r *Replica) { r.Disk = DiskSuspended },
 	"doubtful":    func(r *Replica) { r.Doubtful = true },
-	"crowded":     func(r *Replica) { r.Crowded = true },
+	"crowded":     func(r *Replica) { r.Crowded = "Node n2 is short of cpu." },
 	"busy":        func(r *Replica) { r.Busy = true },
 	"patchable":   func(r *Replica) { r.Patchable = true },
 	"cheap":       func(r *Replica) { r.Cost = -1 },
@@ -496,8 +496,18 @@ func TestOffer_noRoom(t *testing.T) {
 	if p := Offer(input(3, "a unreachable crowded", "b", "c"), "uid", ""); p == nil || !slices.Equal(p.Replicas, []string{"a"}) {
 		t.Errorf("%+v", p)
 	}
-	if p := Offer(input(3, "a unreachable crowded fresh", "b", "c"), "uid", ""); p != nil {
-		t.Errorf("it never had the data, and one like it would have no room either: %+v", p)
+	// One that never had the data is kept for that, too: a person lets it go the same way.
+	in := input(3, "a unreachable crowded fresh", "b", "c")
+	p := Offer(in, "uid", "")
+	if p == nil || !slices.Equal(p.Replicas, []string{"a"}) {
+		t.Fatalf("%+v", p)
+	}
+	in.Plan = p
+	if d := Decide(in); d.Reason != v1alpha1.ReasonNoRoom || !strings.Contains(d.Message, "room for it. Node n2 is short of cpu. To give up a all the same") {
+		t.Errorf("%+v", d)
+	}
+	if in.Plan = Offer(in, "uid", p.Digest); !in.Plan.Approved || Decide(in).Action != GiveUp {
+		t.Errorf("%+v", Decide(in))
 	}
 }
 

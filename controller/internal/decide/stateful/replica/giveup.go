@@ -66,8 +66,8 @@ func (v view) holdBack(r judged) *Decision {
 			return wait(v1alpha1.ReasonReplicaStarting, "Replica %s is not ready; it is replaced when it is known whether %s becomes ready.", r.Name, s.Name)
 		}
 	}
-	if r.Crowded && !v.Plan.allows(r.Identity) {
-		return wait(v1alpha1.ReasonNoRoom, "%s It is not given up: no other node is known to take another one and to have room for its claims.%s", v.state(r), v.ask())
+	if r.Crowded != "" && !v.Plan.allows(r.Identity) {
+		return wait(v1alpha1.ReasonNoRoom, "%s It is not given up: no other node is known to take another one and to have room for it. %s%s", v.state(r), r.Crowded, v.ask())
 	}
 	if !r.Filled || v.Plan.allows(r.Identity) {
 		return nil

@@ -59,7 +59,7 @@ func (v view) doomed(identity string) bool {
 func (v view) need() []string {
 	var out []string
 	for _, r := range v.live {
-		kept := v.hopeless(r) && r.Filled && (r.Crowded || v.guard(r) != "")
+		kept := v.hopeless(r) && (r.Crowded != "" || r.Filled && v.guard(r) != "")
 		if kept || v.alone() && r.old && r.Filled {
 			out = append(out, r.Identity)
 		}

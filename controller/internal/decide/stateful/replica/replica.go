@@ -147,8 +147,8 @@ type Replica struct {
 	Steady Steady
 	// Late is for how long it was seen not ready.
 	Late Late
-	// Crowded: no other node, nor its own if its disk is lost, is known to have room for its claims.
-	Crowded bool
+	// Crowded is why no other node, nor its own if its disk is lost, is known to take another one: a sentence about the first such node. It is empty when one is.
+	Crowded string
 	// Cost of deleting it: of two that are missed alike, the one of the lower cost goes.
 	Cost int
 }

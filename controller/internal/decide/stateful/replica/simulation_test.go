@@ -165,7 +165,9 @@ func (w *world) input() Input {
 	in.Blackout = silent*2 > len(names)
 	for _, c := range w.all {
 		r := c.Replica
-		r.Placed, r.Crowded = c.home != "", w.full
+		if r.Placed = c.home != ""; w.full {
+			r.Crowded = "No node has room."
+		}
 		if m := w.nodes[c.home]; m != nil {
 			if r.Node, r.Disk = m.state, m.disk; m.beside && !r.Sound() && r.Disk == DiskFine {
 				r.Disk = DiskFailed
