@@ -3,8 +3,8 @@ package statefulcluster
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -105,7 +105,7 @@ func (r *Reconciler) crowded(ctx context.Context, s *scope, i *record.Identity, 
 	}
 	takers, why := s.nodes.Takers(pod, others)
 	short := map[string]string{}
-	for _, name := range turn(disk.Room(i.Claims, on, takers, s.capacities), s.now) {
+	for _, name := range turn(disk.Room(i.Claims, on, takers, s.capacities), rand.IntN) {
 		there, err := r.listPods(ctx, i, client.MatchingFields{"spec.nodeName": name})
 		if err != nil {
 			return "", err
@@ -120,12 +120,12 @@ func (r *Reconciler) crowded(ctx context.Context, s *scope, i *record.Identity, 
 // asked is how many nodes are asked for their pods in one pass, at most.
 const asked = 50
 
-// turn returns the nodes that are asked now: each has its turn.
-func turn(names []string, now time.Time) []string {
+// turn returns the nodes that are asked now, from a random one on, so that each has its turn soon whenever and however often somebody looks.
+func turn(names []string, random func(n int) int) []string {
 	if len(names) <= asked {
 		return names
 	}
-	first := int(now.Unix()/int64(replica.Look/time.Second)) * asked % len(names)
+	first := random(len(names))
 	return slices.Concat(names[first:], names[:first])[:asked]
 }
 

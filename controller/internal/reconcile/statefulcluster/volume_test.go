@@ -371,15 +371,19 @@ func TestTurn(t *testing.T) {
 	for i := range 120 {
 		names = append(names, fmt.Sprint(i))
 	}
-	now := time.Unix(0, 0)
-	if got := turn(names[:50], now); len(got) != 50 {
+	if got := turn(names[:50], func(int) int { return 7 }); len(got) != 50 || got[0] != "0" {
 		t.Errorf("few: %v", got)
 	}
 	seen := map[string]bool{}
-	for i := range 12 {
-		got := turn(names, now.Add(time.Duration(i)*30*time.Second))
-		if len(got) != 50 {
-			t.Fatalf("%d are asked", len(got))
+	for first := range names {
+		got := turn(names, func(n int) int {
+			if n != len(names) {
+				t.Errorf("one of %d", n)
+			}
+			return first
+		})
+		if len(got) != 50 || got[0] != names[first] {
+			t.Fatalf("%d are asked, from %s on", len(got), got[0])
 		}
 		for _, n := range got {
 			seen[n] = true

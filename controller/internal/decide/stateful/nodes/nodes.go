@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/controller/internal/decide/stateful/topology"
@@ -55,7 +56,8 @@ func Of(n *corev1.Node) Node {
 
 // Same reports whether nothing that matters differs between two looks at a node.
 func Same(a, b Node) bool {
-	return a.State == b.State && a.Closed == b.Closed && maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Taints, b.Taints)
+	return a.State == b.State && a.Closed == b.Closed && maps.Equal(a.Labels, b.Labels) && slices.Equal(a.Taints, b.Taints) &&
+		maps.EqualFunc(a.Allocatable, b.Allocatable, func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })
 }
 
 // Nodes by name.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
@@ -99,6 +100,9 @@ func TestSame(t *testing.T) {
 		"cordoned":      {Of(node(corev1.ConditionTrue, cordoned)), false},
 		"silent":        {Of(node(corev1.ConditionUnknown)), false},
 		"another label": {other, false},
+		"more to give": {Of(node(corev1.ConditionTrue, func(n *corev1.Node) {
+			n.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("64")}
+		})), false},
 		"a taint":       {Of(node(corev1.ConditionTrue, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}} })), false},
 		"not ready, it was": {Of(node(corev1.ConditionTrue, func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}

@@ -67,7 +67,10 @@ func (v view) holdBack(r judged) *Decision {
 		}
 	}
 	if r.Crowded != "" && !v.Plan.allows(r.Identity) {
-		return wait(v1alpha1.ReasonNoRoom, "%s It is not given up: no other node is known to take another one and to have room for it. %s%s", v.state(r), r.Crowded, v.ask())
+		d := wait(v1alpha1.ReasonNoRoom, "%s It is not given up: no other node is known to take another one and to have room for it. %s%s", v.state(r), r.Crowded, v.ask())
+		// Nobody tells when other people's pods make room, and not every node is asked at once.
+		d.After = Look
+		return d
 	}
 	if !r.Filled || v.Plan.allows(r.Identity) {
 		return nil
