@@ -210,10 +210,12 @@ func TestReplaceBrick_asksOnlyTheOwner(t *testing.T) {
 		}
 	}
 	p.call(func(c *cluster.Call) { volume.Write(c, "v", "/f1", "/f2") })
-	r := gluster.Replacement{Volume: "v", Peer: old.Peer, Path: old.Path}
+	r := gluster.Replacement{Volume: "v", Brick: old.ID, Peer: old.Peer, Path: old.Path}
 	wantKind(t, p.server(other).ReplaceBrick(ctx, r), gluster.Refused, false)
-	wantKind(t, p.server(owner).ReplaceBrick(ctx, gluster.Replacement{Volume: "v", Peer: old.Peer, Path: "/elsewhere"}), gluster.Absent, false)
-	wantKind(t, p.server(owner).ReplaceBrick(ctx, gluster.Replacement{Volume: "w", Peer: old.Peer, Path: old.Path}), gluster.Absent, false)
+	wantKind(t, p.server(owner).ReplaceBrick(ctx, gluster.Replacement{Volume: "v", Brick: old.ID, Peer: old.Peer, Path: "/elsewhere"}), gluster.Absent, false)
+	wantKind(t, p.server(owner).ReplaceBrick(ctx, gluster.Replacement{Volume: "v", Brick: v.Subvolumes[0].Bricks[1].ID, Peer: old.Peer, Path: old.Path}), gluster.Absent, false)
+	wantKind(t, p.server(owner).ReplaceBrick(ctx, gluster.Replacement{Volume: "v", Peer: old.Peer, Path: old.Path}), gluster.Refused, false)
+	wantKind(t, p.server(owner).ReplaceBrick(ctx, gluster.Replacement{Volume: "w", Brick: old.ID, Peer: old.Peer, Path: old.Path}), gluster.Absent, false)
 	// The server does it, and its answer is lost.
 	p.servers[owner].Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, "/replacebrick") {
@@ -230,8 +232,13 @@ func TestReplaceBrick_asksOnlyTheOwner(t *testing.T) {
 	if err != nil || v.Subvolumes[0].Bricks[0].Peer != p.id(other) {
 		t.Errorf("%+v %v", v, err)
 	}
-	// The same request again finds that it took effect.
+	// The same request again finds that it took effect. The successor has the path of the brick that was replaced (w031), and is not taken for it.
 	wantKind(t, p.server(owner).ReplaceBrick(ctx, r), gluster.Absent, false)
+	if v.Subvolumes[0].Bricks[0].Path != old.Path {
+		t.Errorf("the successor is at %s, want %s", v.Subvolumes[0].Bricks[0].Path, old.Path)
+	}
+	r.Peer = p.id(other)
+	wantKind(t, p.server(other).ReplaceBrick(ctx, r), gluster.Absent, false)
 	p.heals("v")
 }
 
@@ -276,22 +283,23 @@ func TestReplaceBrick_needsAZoneMore(t *testing.T) {
 	p := newPool(t, 2)
 	p.devices()
 	p.volume()
-	err := p.server(0).ReplaceBrick(t.Context(), gluster.Replacement{Volume: "v", Peer: p.id(0), Path: p.brick("v", p.id(0))})
+	b := p.brick("v", p.id(0))
+	err := p.server(0).ReplaceBrick(t.Context(), gluster.Replacement{Volume: "v", Brick: b.ID, Peer: b.Peer, Path: b.Path})
 	wantKind(t, err, gluster.NoPlace, false)
 }
 
-func (p *pool) brick(name, peer string) string {
+func (p *pool) brick(name, peer string) gluster.Brick {
 	v, err := p.server(0).Volume(p.t.Context(), name)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	for _, b := range v.Subvolumes[0].Bricks {
 		if b.Peer == peer {
-			return b.Path
+			return b
 		}
 	}
 	p.t.Fatalf("no brick on %s", peer)
-	return ""
+	return gluster.Brick{}
 }
 
 func TestHeal_aBrickThatIsDownIsNotKnown(t *testing.T) {

@@ -199,7 +199,7 @@ func (s *Server) RemovePeer(ctx context.Context, id string) error {
 func validID(id string) error {
 	u, err := uuid.Parse(id)
 	if err != nil || u.String() != id {
-		return fmt.Errorf("%q is not the ID of a peer: it has to be a UUID in lower case", id)
+		return fmt.Errorf("%q is not the ID of a peer or brick: it has to be a UUID in lower case", id)
 	}
 	return nil
 }

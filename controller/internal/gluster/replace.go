@@ -12,12 +12,10 @@ import (
 // Replacement is a brick that is to be replaced by a new one.
 type Replacement struct {
 	Volume string
-	// Peer owns the brick, and Path is where it is.
-	Peer, Path string
+	// Brick is its ID, Peer owns it, and Path is where it is. All three have to be those of one brick: its successor may have the same path.
+	Brick, Peer, Path string
 	// ExcludePeers are not given the new brick. The zones of all bricks of the volume are excluded by the server.
 	ExcludePeers []string
-	// SameZones allows zones of other subvolumes of the volume.
-	SameZones bool
 }
 
 // ReplaceBrick replaces a brick by a new and empty one, which the server chooses. Only the peer that owns the brick can: any other takes the brick's
@@ -25,7 +23,7 @@ type Replacement struct {
 // that the data is there: see Heal. An answer that was lost is looked up with Volume before the call is made again.
 func (s *Server) ReplaceBrick(ctx context.Context, r Replacement) error {
 	op := fmt.Sprintf("replace brick %s of volume %s on peer %s", r.Path, r.Volume, r.Peer)
-	if err := errors.Join(validVolume(r.Volume), validID(r.Peer)); err != nil {
+	if err := errors.Join(validVolume(r.Volume), validID(r.Peer), validID(r.Brick)); err != nil {
 		return s.invalid(op, err)
 	}
 	if !strings.HasPrefix(r.Path, "/") || path.Clean(r.Path) != r.Path {
@@ -43,15 +41,14 @@ func (s *Server) ReplaceBrick(ctx context.Context, r Replacement) error {
 	if err != nil {
 		return err
 	}
-	if !v.has(r.Peer, r.Path) {
+	if !v.has(Brick{ID: r.Brick, Peer: r.Peer, Path: r.Path}) {
 		return &Error{Kind: Absent, Op: op, Address: s.base.Host, cause: errors.New("the volume has no such brick")}
 	}
 	body := struct {
 		SrcPeerID    string   `json:"src-peerid"`
 		SrcBrickPath string   `json:"src-brickpath"`
 		ExcludePeers []string `json:"exclude-peers,omitempty"`
-		SameZones    bool     `json:"subvolume-zones-overlap,omitempty"`
-	}{r.Peer, r.Path, r.ExcludePeers, r.SameZones}
+	}{r.Peer, r.Path, r.ExcludePeers}
 	// The answer has the brick that was replaced, still.
 	var one volumeAnswer
 	_, err = s.call(ctx, request{
@@ -68,10 +65,11 @@ func (s *Server) about(op, name string, one volumeAnswer, err error) error {
 	return err
 }
 
-func (v Volume) has(peer, path string) bool {
+// has reports whether a brick is in the volume, on that peer and at that path.
+func (v Volume) has(brick Brick) bool {
 	for _, s := range v.Subvolumes {
 		for _, b := range s.Bricks {
-			if b.Peer == peer && b.Path == path {
+			if b.ID == brick.ID && b.Peer == brick.Peer && b.Path == brick.Path {
 				return true
 			}
 		}

@@ -187,7 +187,7 @@ func calls(id string) map[string]func(context.Context, gluster.API) error {
 		"Heal":         func(ctx context.Context, s gluster.API) error { _, err := s.Heal(ctx, "v"); return err },
 		"StartHeal":    func(ctx context.Context, s gluster.API) error { return s.StartHeal(ctx, "v") },
 		"ReplaceBrick": func(ctx context.Context, s gluster.API) error {
-			return s.ReplaceBrick(ctx, gluster.Replacement{Volume: "v", Peer: id, Path: "/b"})
+			return s.ReplaceBrick(ctx, gluster.Replacement{Volume: "v", Brick: id, Peer: id, Path: "/b"})
 		},
 		"Snapshots":      func(ctx context.Context, s gluster.API) error { _, err := s.Snapshots(ctx); return err },
 		"ClusterOptions": func(ctx context.Context, s gluster.API) error { _, err := s.ClusterOptions(ctx); return err },

@@ -20,13 +20,11 @@ func Ask(ctx context.Context, owner client.API, d drain.Decision, peers []gluste
 	case v1alpha1.GlusterEnableSelfHeal:
 		err = owner.SetVolumeOptions(ctx, m.Volume, map[string]string{client.SelfHeal: "on"})
 	case v1alpha1.GlusterReplaceBrick:
-		if len(d.Limit) == 0 || d.Action != drain.Ask {
-			return m, fmt.Errorf("move the brick %s of volume %s: no peer is named that may get it", m.Path, m.Volume)
+		if len(d.Limit) == 0 || d.Peer == "" || d.Action != drain.Ask {
+			return m, fmt.Errorf("move the brick %s of volume %s: no peer is named that has it, or none that may get it", m.Path, m.Volume)
 		}
-		r := client.Replacement{Volume: m.Volume, Path: m.Path}
-		if r.Peer, err = self(ctx, owner); err != nil {
-			break
-		}
+		// The client makes sure that the server is this peer, and that it has this very brick.
+		r := client.Replacement{Volume: m.Volume, Brick: m.Brick, Peer: d.Peer, Path: m.Path}
 		for _, p := range peers {
 			if !slices.Contains(d.Limit, p.ID) {
 				r.ExcludePeers = append(r.ExcludePeers, p.ID)
@@ -42,10 +40,4 @@ func Ask(ctx context.Context, owner client.API, d drain.Decision, peers []gluste
 		return m, err
 	}
 	return drain.Answered(m, err == nil), err
-}
-
-// self is the ID of the server that is asked: only it can replace its bricks (w030).
-func self(ctx context.Context, owner client.API) (string, error) {
-	id, err := owner.Identify(ctx)
-	return id.Peer, err
 }

@@ -30,6 +30,8 @@ type pool struct {
 	world *cluster.World
 	nodes []*cluster.Node
 	at    []*client.Server
+	// servers are those of the nodes, whose answers can be replaced.
+	servers []*gd2.Server
 }
 
 func newPool(t *testing.T, n int) *pool {
@@ -51,7 +53,7 @@ func newPool(t *testing.T, n int) *pool {
 		go func() { _ = s.Serve(l, nil) }()
 		server, err := c.At(l.Addr().String())
 		must(t, err)
-		p.nodes, p.at = append(p.nodes, node), append(p.at, server)
+		p.nodes, p.at, p.servers = append(p.nodes, node), append(p.at, server), append(p.servers, s)
 		if i > 0 {
 			_, err := p.at[0].AddPeer(t.Context(), []string{node.PeerAddress}, fmt.Sprintf("z%d", i), nil)
 			must(t, err)
@@ -160,7 +162,7 @@ func TestAsk_lost(t *testing.T) {
 	must(t, err)
 	b := (*seen.Volumes)[0].Subvolumes[0].Bricks[0]
 	owner := slices.IndexFunc(p.nodes, func(n *cluster.Node) bool { return p.idOf(n) == b.Peer })
-	d := drain.Decision{Action: drain.Ask, Move: &v1alpha1.GlusterMove{Brick: b.ID, Volume: "v", Path: b.Path, Request: v1alpha1.GlusterReplaceBrick}}
+	d := drain.Decision{Action: drain.Ask, Peer: b.Peer, Move: &v1alpha1.GlusterMove{Brick: b.ID, Volume: "v", Path: b.Path, Request: v1alpha1.GlusterReplaceBrick}}
 	if _, err := Ask(t.Context(), p.at[owner], d, *seen.Peers); err == nil {
 		t.Error("a brick is moved anywhere")
 	}

@@ -73,6 +73,8 @@ type Decision struct {
 	Action Action
 	// Move is the record to write.
 	Move *v1alpha1.GlusterMove
+	// Peer owns the brick that is to be replaced: only that server may be asked (w027, w030).
+	Peer string
 	// Limit are the peers on which the new brick may be.
 	Limit []string
 	// Status, Reason and Message are those of the condition Drained.

@@ -50,6 +50,9 @@ func (d Decision) String() string {
 	out := string(d.Action)
 	if d.Action == Ask {
 		out += " " + string(d.Move.Request)
+		if d.Peer != "" {
+			out += " of " + d.Peer
+		}
 		if len(d.Limit) > 0 {
 			out += " on " + strings.Join(d.Limit, ",")
 		}
@@ -100,7 +103,7 @@ func TestDecide_next(t *testing.T) {
 		edits []edit
 		want  string
 	}{
-		"a brick is moved, to the only peer that is in another zone": {nil, "Ask ReplaceBrick on d-id"},
+		"a brick is moved, to the only peer that is in another zone": {nil, "Ask ReplaceBrick of a-id on d-id"},
 		"the node is not being emptied":                              {[]edit{state(0, nodestate.Online)}, "Wait StepWaits?"},
 		"no peers":                                                   {[]edit{func(f *Facts) { f.Pool.Peers = nil }}, "Wait PoolUnknown?"},
 		"no volumes":                                                 {[]edit{func(f *Facts) { f.Pool.Volumes = nil }}, "Wait PoolUnknown?"},
@@ -110,7 +113,7 @@ func TestDecide_next(t *testing.T) {
 		"a volume without bricks": {[]edit{func(f *Facts) {
 			*f.Pool.Volumes = append(*f.Pool.Volumes, gluster.Volume{Name: "cut"})
 		}}, "Wait PoolUnknown?"},
-		"the peers' IDs in capital letters": {[]edit{func(f *Facts) { f.brick(0).Peer = "A-ID" }}, "Ask ReplaceBrick on d-id"},
+		"the peers' IDs in capital letters": {[]edit{func(f *Facts) { f.brick(0).Peer = "A-ID" }}, "Ask ReplaceBrick of A-ID on d-id"},
 
 		"the server is down":                 {[]edit{offline(0)}, "Wait PeerDown"},
 		"the server is no peer":              {[]edit{func(f *Facts) { *f.Pool.Peers = (*f.Pool.Peers)[1:] }}, "Wait PeerDown"},
@@ -139,18 +142,18 @@ func TestDecide_next(t *testing.T) {
 		"the node's own device is enabled":            {[]edit{func(f *Facts) { (*f.Pool.Devices)[0].Enabled = true }}, "Wait DrainWaits"},
 		"one under maintenance has a device enabled":  {[]edit{state(3, nodestate.Quiesced)}, "Wait DrainWaits"},
 		"one under maintenance has a brick of it":     {[]edit{state(1, nodestate.Quiesced)}, "Wait DrainWaits"},
-		"the device of a peer that left is no matter": {[]edit{func(f *Facts) { *f.Pool.Devices = append(*f.Pool.Devices, gluster.Device{Peer: "gone", Enabled: true}) }}, "Ask ReplaceBrick on d-id"},
+		"the device of a peer that left is no matter": {[]edit{func(f *Facts) { *f.Pool.Devices = append(*f.Pool.Devices, gluster.Device{Peer: "gone", Enabled: true}) }}, "Ask ReplaceBrick of a-id on d-id"},
 
 		"one copy":                        {[]edit{kind(gluster.Distribute)}, "Wait DistributeOnly"},
 		"a kind that nobody knows":        {[]edit{kind(gluster.OtherKind)}, "Wait DistributeOnly"},
 		"one copy and arbiters":           {[]edit{func(f *Facts) { f.brick(1).Arbiter, f.brick(2).Arbiter = true, true }}, "Wait DistributeOnly"},
-		"two copies and an arbiter":       {[]edit{func(f *Facts) { f.brick(2).Arbiter = true }}, "Ask ReplaceBrick on d-id"},
-		"the arbiter":                     {[]edit{func(f *Facts) { f.brick(0).Arbiter = true }}, "Ask ReplaceBrick on d-id"},
-		"dispersed":                       {[]edit{kind(gluster.Disperse)}, "Ask ReplaceBrick on d-id"},
+		"two copies and an arbiter":       {[]edit{func(f *Facts) { f.brick(2).Arbiter = true }}, "Ask ReplaceBrick of a-id on d-id"},
+		"the arbiter":                     {[]edit{func(f *Facts) { f.brick(0).Arbiter = true }}, "Ask ReplaceBrick of a-id on d-id"},
+		"dispersed":                       {[]edit{kind(gluster.Disperse)}, "Ask ReplaceBrick of a-id on d-id"},
 		"one copy, and its server is off": {[]edit{kind(gluster.Distribute), offline(0)}, "Wait PeerDown"},
 		"one that cannot be moved holds up no other": {[]edit{func(f *Facts) {
 			*f.Pool.Volumes = append(*f.Pool.Volumes, gluster.Volume{Name: "a-first", Started: true, Subvolumes: []gluster.Subvolume{{Kind: gluster.Distribute, Bricks: []gluster.Brick{brick("9", "a-id")}}}})
-		}}, "Ask ReplaceBrick on d-id"},
+		}}, "Ask ReplaceBrick of a-id on d-id"},
 		"what passes is shown before what stays": {[]edit{func(f *Facts) {
 			f.volume().Heal.Pending = 3
 			*f.Pool.Volumes = append(*f.Pool.Volumes, gluster.Volume{Name: "a-first", Started: true, Subvolumes: []gluster.Subvolume{{Kind: gluster.Distribute, Bricks: []gluster.Brick{brick("9", "a-id")}}}})
@@ -160,7 +163,7 @@ func TestDecide_next(t *testing.T) {
 		"a snapshot is left": {[]edit{func(f *Facts) { *f.Pool.Snapshots = *f.Pool.Volumes; f.Pool.Volumes = &[]gluster.Volume{} }}, "Wait SnapshotHolds"},
 
 		"another brick is being moved":           {[]edit{moving(1, nil)}, "Wait DrainWaits"},
-		"another brick was moved":                {[]edit{moving(1, func(m *v1alpha1.GlusterMove) { m.Whole = true })}, "Ask ReplaceBrick on d-id"},
+		"another brick was moved":                {[]edit{moving(1, func(m *v1alpha1.GlusterMove) { m.Whole = true })}, "Ask ReplaceBrick of a-id on d-id"},
 		"another's record, whose server is down": {[]edit{moving(3, func(m *v1alpha1.GlusterMove) { m.Volume = "w"; m.Asked.Time = now.Add(-time.Hour) }), offline(3)}, "Wait ReplacementZoneMissing"},
 		"another node was deleted before": {[]edit{func(f *Facts) {
 			f.Nodes[2].State, f.Nodes[2].Condemned = nodestate.Failed, now.Add(-2*time.Hour)
@@ -172,7 +175,7 @@ func TestDecide_next(t *testing.T) {
 			f.brick(1).Peer = "b2-id"
 			*f.Pool.Peers = append(*f.Pool.Peers, gluster.Peer{ID: "b2-id", Zone: "zb", Online: true})
 			(*f.Pool.Peers)[1].Online = false
-		}}, "Ask ReplaceBrick on d-id"},
+		}}, "Ask ReplaceBrick of a-id on d-id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Decide("a", apply(row.edits...))
@@ -226,13 +229,13 @@ func TestDecide_resumes(t *testing.T) {
 		"no answer, of a leader before":                      {lost(time.Hour), []edit{func(f *Facts) { f.Started = now.Add(-time.Minute) }}, "Wait AnswerLost? after 9m0s"},
 		"no answer, and a clock that was set back":           {lost(-time.Hour), nil, "Wait AnswerLost? after 10m0s"},
 		"no answer, and it was done":                         {lost(time.Minute), []edit{moved}, "Record 4"},
-		"no answer for long: it is looked up, and asked for": {lost(LostAnswer), nil, "Ask ReplaceBrick on d-id again 1"},
+		"no answer for long: it is looked up, and asked for": {lost(LostAnswer), nil, "Ask ReplaceBrick of a-id on d-id again 1"},
 		"but not while the lock may be held":                 {lost(LostAnswer), []edit{func(f *Facts) { f.volume().Heal = nil }}, "Wait PoolUnknown?"},
 		"nor while a brick does not run":                     {lost(LostAnswer), []edit{func(f *Facts) { f.brick(1).Online = gluster.No }}, "Wait BrickDown"},
 		"refused a moment ago":                               {func(m *move) { m.Asked = *ago(30 * time.Second) }, nil, "Wait BrickMoving after 30s"},
-		"refused a while ago":                                {func(m *move) { m.Asked = *ago(Backoff) }, nil, "Ask ReplaceBrick on d-id again 1"},
+		"refused a while ago":                                {func(m *move) { m.Asked = *ago(Backoff) }, nil, "Ask ReplaceBrick of a-id on d-id again 1"},
 		"refused often":                                      {func(m *move) { m.Asked, m.Repeated = *ago(15 * time.Minute), 9 }, nil, "Wait BrickMoving after 1m0s"},
-		"healing was enabled":                                {func(m *move) { m.Request = v1alpha1.GlusterEnableSelfHeal }, nil, "Ask ReplaceBrick on d-id"},
+		"healing was enabled":                                {func(m *move) { m.Request = v1alpha1.GlusterEnableSelfHeal }, nil, "Ask ReplaceBrick of a-id on d-id"},
 		"healing was enabled, without an answer": {
 			both(lost(time.Minute), func(m *move) { m.Request = v1alpha1.GlusterEnableSelfHeal }), nil,
 			"Wait AnswerLost? after 9m0s",
@@ -266,7 +269,7 @@ func TestDecide_resumes(t *testing.T) {
 		"nobody knows how much it has":           {clean, []edit{moved, func(f *Facts) { f.brick(0).Size = nil }}, "Wait Healing after 1m0s"},
 		"nor how much the others have":           {clean, []edit{moved, func(f *Facts) { f.brick(1).Size = nil }}, "Wait Healing after 1m0s"},
 		"an arbiter has no content":              {clean, []edit{moved, func(f *Facts) { f.brick(0).Arbiter, f.brick(0).Size.Used = true, gi }}, "Record whole"},
-		"the next one after that":                {func(m *move) { m.Whole = true }, nil, "Ask ReplaceBrick on d-id"},
+		"the next one after that":                {func(m *move) { m.Whole = true }, nil, "Ask ReplaceBrick of a-id on d-id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Decide("a", apply(append([]edit{moving(0, row.move)}, row.edits...)...))

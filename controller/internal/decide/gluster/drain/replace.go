@@ -26,7 +26,7 @@ func (e emptying) replace(v gluster.Volume, b gluster.Brick, m v1alpha1.GlusterM
 	case gluster.Unknown:
 		return Decision{}, unsure("Whether volume %s heals itself is not known.", v.Name)
 	case gluster.No:
-		return e.ask(m, v1alpha1.GlusterEnableSelfHeal, nil, "Volume %s gets its healing enabled, before a brick is moved.", v.Name), nil
+		return e.ask(m, v1alpha1.GlusterEnableSelfHeal, "Volume %s gets its healing enabled, before a brick is moved.", v.Name), nil
 	}
 	if why := healed(v); why != nil {
 		return Decision{}, why
@@ -35,14 +35,16 @@ func (e emptying) replace(v gluster.Volume, b gluster.Brick, m v1alpha1.GlusterM
 	if why != nil {
 		return Decision{}, why
 	}
-	return e.ask(m, v1alpha1.GlusterReplaceBrick, limit, "The brick %s of volume %s is moved to another node.", m.Path, v.Name), nil
+	d := e.ask(m, v1alpha1.GlusterReplaceBrick, "The brick %s of volume %s is moved to another node.", m.Path, v.Name)
+	d.Peer, d.Limit = b.Peer, limit
+	return d, nil
 }
 
 // ask records a request, and has it made.
-func (e emptying) ask(m v1alpha1.GlusterMove, request v1alpha1.GlusterRequest, limit []string, format string, args ...any) Decision {
+func (e emptying) ask(m v1alpha1.GlusterMove, request v1alpha1.GlusterRequest, format string, args ...any) Decision {
 	m.Request, m.Asked, m.Answered = request, metav1.Time{Time: e.Now}, false
 	return Decision{
-		Action: Ask, Move: &m, Limit: limit, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonBrickMoving, Message: fmt.Sprintf(format, args...),
+		Action: Ask, Move: &m, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonBrickMoving, Message: fmt.Sprintf(format, args...),
 	}
 }
 

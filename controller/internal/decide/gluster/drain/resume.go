@@ -118,7 +118,7 @@ func (e emptying) fill(v gluster.Volume, b gluster.Brick, m v1alpha1.GlusterMove
 		return e.disturbed(m, unsure("Whether volume %s heals itself is not known.", v.Name))
 	case v.SelfHeal == gluster.No:
 		m.CleanSince = nil
-		return e.ask(m, v1alpha1.GlusterEnableSelfHeal, nil, "Volume %s gets its healing enabled again.", v.Name)
+		return e.ask(m, v1alpha1.GlusterEnableSelfHeal, "Volume %s gets its healing enabled again.", v.Name)
 	case m.HealAsked == nil:
 		return e.heal(v, m)
 	}
@@ -157,7 +157,7 @@ func (e emptying) heal(v gluster.Volume, m v1alpha1.GlusterMove) Decision {
 			return d
 		}
 	}
-	d := e.ask(m, v1alpha1.GlusterHealVolume, nil, "All data of volume %s are looked at, and copied to the new brick.", v.Name)
+	d := e.ask(m, v1alpha1.GlusterHealVolume, "All data of volume %s are looked at, and copied to the new brick.", v.Name)
 	d.Reason = v1alpha1.ReasonHealing
 	return d
 }
