@@ -184,7 +184,7 @@ type GlusterMove struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Successor string `json:"successor,omitempty"`
-	// Repeated is how often glusterd2 was asked again to replace the brick.
+	// Repeated is how often glusterd2 was asked again for the same request.
 	// +optional
 	Repeated int32 `json:"repeated,omitempty"`
 	// HealAsked is when glusterd2 took the request to heal the whole volume, after the brick was replaced.

@@ -25,7 +25,7 @@ const (
 	// LostAnswer is for how long a request without an answer may still take effect. A peer that is down is noticed within 30 s, and the lock of a volume
 	// that nobody holds is free; both are looked at besides.
 	LostAnswer = 10 * time.Minute
-	// Backoff is the time after a request that was refused; it doubles, up to sixteen times as long.
+	// Backoff is the time after a request that was refused, or undone; it doubles with each, up to sixteen times as long.
 	Backoff = time.Minute
 	// Settled is for how long nothing is seen to be healed before the new brick is looked at.
 	Settled = 5 * time.Minute

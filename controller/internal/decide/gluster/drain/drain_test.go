@@ -208,6 +208,7 @@ func TestDecide_resumes(t *testing.T) {
 	moved := func(f *Facts) {
 		*f.brick(0) = brick("4", "d-id")
 	}
+	unhealing := func(f *Facts) { f.volume().SelfHeal = gluster.No }
 	filling := func(m *move) {
 		m.Successor, m.Request, m.HealAsked = "4", v1alpha1.GlusterHealVolume, ago(20*time.Minute)
 	}
@@ -235,7 +236,13 @@ func TestDecide_resumes(t *testing.T) {
 		"refused a moment ago":                               {func(m *move) { m.Asked = *ago(30 * time.Second) }, nil, "Wait BrickMoving after 30s"},
 		"refused a while ago":                                {func(m *move) { m.Asked = *ago(Backoff) }, nil, "Ask ReplaceBrick of a-id on d-id again 1"},
 		"refused often":                                      {func(m *move) { m.Asked, m.Repeated = *ago(15 * time.Minute), 9 }, nil, "Wait BrickMoving after 1m0s"},
+		"refused, and asked for often":                       {func(m *move) { m.Asked, m.Repeated = *ago(16 * time.Minute), 9 }, nil, "Ask ReplaceBrick of a-id on d-id again 10"},
 		"healing was enabled":                                {func(m *move) { m.Request = v1alpha1.GlusterEnableSelfHeal }, nil, "Ask ReplaceBrick of a-id on d-id"},
+		"healing was enabled after many refusals":            {func(m *move) { m.Request, m.Repeated = v1alpha1.GlusterEnableSelfHeal, 9 }, nil, "Ask ReplaceBrick of a-id on d-id"},
+		"enabling it was refused a moment ago":               {func(m *move) { m.Request, m.Asked = v1alpha1.GlusterEnableSelfHeal, *ago(30 * time.Second) }, []edit{unhealing}, "Wait BrickMoving after 30s"},
+		"enabling it was refused twice":                      {func(m *move) { m.Request, m.Repeated = v1alpha1.GlusterEnableSelfHeal, 1 }, []edit{unhealing}, "Wait BrickMoving after 1m0s"},
+		"enabling it was refused a while ago":                {func(m *move) { m.Request = v1alpha1.GlusterEnableSelfHeal }, []edit{unhealing}, "Ask EnableSelfHeal again 1"},
+		"replacing was refused, and healing is off now":      {func(m *move) { m.Asked, m.Repeated = *ago(time.Second), 9 }, []edit{unhealing}, "Ask EnableSelfHeal"},
 		"healing was enabled, without an answer": {
 			both(lost(time.Minute), func(m *move) { m.Request = v1alpha1.GlusterEnableSelfHeal }), nil,
 			"Wait AnswerLost? after 9m0s",
@@ -247,29 +254,35 @@ func TestDecide_resumes(t *testing.T) {
 		"the brick is back":               {func(m *move) { m.Successor = "4" }, nil, "Wait BrickReturned"},
 		"the successor was replaced, too": {clean, []edit{func(f *Facts) { *f.brick(0) = brick("5", "d-id") }}, "Record 5"},
 
-		"a heal is asked for":                    {func(m *move) { m.Successor = "4" }, []edit{moved}, "Ask HealVolume"},
-		"which was refused":                      {both(filling, func(m *move) { m.HealAsked, m.Asked = nil, *ago(30 * time.Second) }), []edit{moved}, "Wait Healing after 30s"},
-		"and is asked for again":                 {both(filling, func(m *move) { m.HealAsked = nil }), []edit{moved}, "Ask HealVolume"},
-		"which had no answer":                    {both(filling, lost(time.Minute), func(m *move) { m.HealAsked = nil }), []edit{moved}, "Wait AnswerLost? after 9m0s"},
-		"no heal while healing is off":           {func(m *move) { m.Successor = "4" }, []edit{moved, func(f *Facts) { f.volume().SelfHeal = gluster.No }}, "Ask EnableSelfHeal"},
-		"no heal while the new brick is down":    {func(m *move) { m.Successor = "4" }, []edit{moved, func(f *Facts) { f.brick(0).Online = gluster.No }}, "Wait BrickDown"},
-		"the old server is needed no more":       {filling, []edit{moved, func(f *Facts) { (*f.Pool.Peers)[0].Online = false }}, "Record clean"},
-		"maintenance of another does not matter": {filling, []edit{moved, func(f *Facts) { f.Nodes[1].State = nodestate.Quiesced }}, "Record clean"},
-		"files are to be healed":                 {filling, []edit{moved, func(f *Facts) { f.volume().Heal.Pending = 7 }}, "Wait Healing"},
-		"files are to be healed again":           {clean, []edit{moved, func(f *Facts) { f.volume().Heal.Pending = 7 }}, "Record unclean"},
-		"nobody knows any more":                  {clean, []edit{moved, func(f *Facts) { f.volume().Heal = nil }}, "Record unclean"},
-		"nothing is to be healed":                {filling, []edit{moved}, "Record clean"},
-		"not for long enough":                    {both(clean, func(m *move) { m.CleanSince = ago(time.Minute) }), []edit{moved}, "Wait Healing after 4m0s"},
-		"the leader was not there":               {clean, []edit{moved, func(f *Facts) { f.Started = now.Add(-time.Minute) }}, "Wait Healing after 4m0s"},
-		"a clock that was set back":              {both(clean, func(m *move) { m.CleanSince = ago(-time.Hour) }), []edit{moved}, "Record clean"},
-		"the new brick has the data":             {clean, []edit{moved}, "Record whole"},
-		"a larger one does":                      {clean, []edit{moved, func(f *Facts) { f.brick(0).Size = &gluster.Size{Capacity: 95 * gi, Used: 31 * gi} }}, "Record whole"},
-		"it is as good as empty":                 {clean, []edit{moved, func(f *Facts) { f.brick(0).Size.Used = gi }}, "Wait Healing after 1m0s"},
-		"it is so for an hour":                   {both(clean, func(m *move) { m.HealAsked = ago(HealAgain) }), []edit{moved, func(f *Facts) { f.brick(0).Size.Used = gi }}, "Ask HealVolume"},
-		"nobody knows how much it has":           {clean, []edit{moved, func(f *Facts) { f.brick(0).Size = nil }}, "Wait Healing after 1m0s"},
-		"nor how much the others have":           {clean, []edit{moved, func(f *Facts) { f.brick(1).Size = nil }}, "Wait Healing after 1m0s"},
-		"an arbiter has no content":              {clean, []edit{moved, func(f *Facts) { f.brick(0).Arbiter, f.brick(0).Size.Used = true, gi }}, "Record whole"},
-		"the next one after that":                {func(m *move) { m.Whole = true }, nil, "Ask ReplaceBrick of a-id on d-id"},
+		"a heal is asked for":          {func(m *move) { m.Successor = "4" }, []edit{moved}, "Ask HealVolume"},
+		"which was refused":            {both(filling, func(m *move) { m.HealAsked, m.Asked = nil, *ago(30 * time.Second) }), []edit{moved}, "Wait Healing after 30s"},
+		"and is asked for again":       {both(filling, func(m *move) { m.HealAsked = nil }), []edit{moved}, "Ask HealVolume again 1"},
+		"refused twice":                {both(filling, func(m *move) { m.HealAsked, m.Asked, m.Repeated = nil, *ago(time.Minute), 1 }), []edit{moved}, "Wait Healing after 1m0s"},
+		"which had no answer":          {both(filling, lost(time.Minute), func(m *move) { m.HealAsked = nil }), []edit{moved}, "Wait AnswerLost? after 9m0s"},
+		"no heal while healing is off": {func(m *move) { m.Successor = "4" }, []edit{moved, func(f *Facts) { f.volume().SelfHeal = gluster.No }}, "Ask EnableSelfHeal"},
+		"enabling it is refused": {func(m *move) {
+			m.Successor, m.Request, m.Asked = "4", v1alpha1.GlusterEnableSelfHeal, *ago(time.Second)
+		}, []edit{moved, unhealing}, "Wait BrickMoving after 59s"},
+		"nothing was to be healed before":         {both(clean, func(m *move) { m.Request, m.Asked = v1alpha1.GlusterEnableSelfHeal, *ago(time.Second) }), []edit{moved, unhealing}, "Record unclean after 59s"},
+		"the refusals of a replace are no matter": {func(m *move) { m.Successor, m.Repeated = "4", 9 }, []edit{moved}, "Ask HealVolume"},
+		"no heal while the new brick is down":     {func(m *move) { m.Successor = "4" }, []edit{moved, func(f *Facts) { f.brick(0).Online = gluster.No }}, "Wait BrickDown"},
+		"the old server is needed no more":        {filling, []edit{moved, func(f *Facts) { (*f.Pool.Peers)[0].Online = false }}, "Record clean"},
+		"maintenance of another does not matter":  {filling, []edit{moved, func(f *Facts) { f.Nodes[1].State = nodestate.Quiesced }}, "Record clean"},
+		"files are to be healed":                  {filling, []edit{moved, func(f *Facts) { f.volume().Heal.Pending = 7 }}, "Wait Healing"},
+		"files are to be healed again":            {clean, []edit{moved, func(f *Facts) { f.volume().Heal.Pending = 7 }}, "Record unclean"},
+		"nobody knows any more":                   {clean, []edit{moved, func(f *Facts) { f.volume().Heal = nil }}, "Record unclean"},
+		"nothing is to be healed":                 {filling, []edit{moved}, "Record clean"},
+		"not for long enough":                     {both(clean, func(m *move) { m.CleanSince = ago(time.Minute) }), []edit{moved}, "Wait Healing after 4m0s"},
+		"the leader was not there":                {clean, []edit{moved, func(f *Facts) { f.Started = now.Add(-time.Minute) }}, "Wait Healing after 4m0s"},
+		"a clock that was set back":               {both(clean, func(m *move) { m.CleanSince = ago(-time.Hour) }), []edit{moved}, "Record clean"},
+		"the new brick has the data":              {clean, []edit{moved}, "Record whole"},
+		"a larger one does":                       {clean, []edit{moved, func(f *Facts) { f.brick(0).Size = &gluster.Size{Capacity: 95 * gi, Used: 31 * gi} }}, "Record whole"},
+		"it is as good as empty":                  {clean, []edit{moved, func(f *Facts) { f.brick(0).Size.Used = gi }}, "Wait Healing after 1m0s"},
+		"it is so for an hour":                    {both(clean, func(m *move) { m.HealAsked = ago(HealAgain) }), []edit{moved, func(f *Facts) { f.brick(0).Size.Used = gi }}, "Ask HealVolume again 1"},
+		"nobody knows how much it has":            {clean, []edit{moved, func(f *Facts) { f.brick(0).Size = nil }}, "Wait Healing after 1m0s"},
+		"nor how much the others have":            {clean, []edit{moved, func(f *Facts) { f.brick(1).Size = nil }}, "Wait Healing after 1m0s"},
+		"an arbiter has no content":               {clean, []edit{moved, func(f *Facts) { f.brick(0).Arbiter, f.brick(0).Size.Used = true, gi }}, "Record whole"},
+		"the next one after that":                 {func(m *move) { m.Whole = true }, nil, "Ask ReplaceBrick of a-id on d-id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Decide("a", apply(append([]edit{moving(0, row.move)}, row.edits...)...))

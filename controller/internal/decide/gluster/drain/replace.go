@@ -40,13 +40,25 @@ func (e emptying) replace(v gluster.Volume, b gluster.Brick, m v1alpha1.GlusterM
 	return d, nil
 }
 
-// ask records a request, and has it made.
+// ask records a request, and has it made. One that was answered before and is needed again, as it was refused or undone, is made after a pause.
 func (e emptying) ask(m v1alpha1.GlusterMove, request v1alpha1.GlusterRequest, format string, args ...any) Decision {
-	m.Request, m.Asked, m.Answered = request, metav1.Time{Time: e.Now}, false
+	repeated := int32(0)
+	if m.Request == request {
+		if left := Backoff<<min(max(m.Repeated, 0), 4) - e.since(m.Asked.Time); m.Answered && left > 0 {
+			d := wait(metav1.ConditionFalse, v1alpha1.ReasonBrickMoving, "glusterd2 was asked for %s of volume %s, and it was not done. It is asked again.", request, m.Volume)
+			d.Wake = left
+			return d
+		}
+		repeated = min(max(m.Repeated, 0)+1, 1000)
+	}
+	m.Request, m.Asked, m.Answered, m.Repeated = request, metav1.Time{Time: e.Now}, false, repeated
 	return Decision{
 		Action: Ask, Move: &m, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonBrickMoving, Message: fmt.Sprintf(format, args...),
 	}
 }
+
+// wait waits until it is no reason any more.
+func (b *block) wait() Decision { return wait(b.status, b.reason, "%s", b.message) }
 
 func no(reason, format string, args ...any) *block {
 	return &block{status: metav1.ConditionFalse, reason: reason, message: fmt.Sprintf(format, args...)}

@@ -79,14 +79,6 @@ func (e emptying) again(v gluster.Volume, m v1alpha1.GlusterMove) Decision {
 		return wait(metav1.ConditionFalse, v1alpha1.ReasonBrickReturned, "The brick %s is in volume %s again, even though it was replaced: its data are old. "+
 			"Nothing more is moved off the node. A person has to compare the copies, and to replace the brick by hand.", m.Path, v.Name)
 	}
-	if m.Answered && m.Request == v1alpha1.GlusterReplaceBrick {
-		backoff := Backoff << min(max(m.Repeated, 0), 4)
-		if left := backoff - e.since(m.Asked.Time); left > 0 {
-			d := wait(metav1.ConditionFalse, v1alpha1.ReasonBrickMoving, "glusterd2 did not replace the brick %s of volume %s. It is asked again.", m.Path, v.Name)
-			d.Wake = left
-			return d
-		}
-	}
 	for s, sub := range v.Subvolumes {
 		for i, b := range sub.Bricks {
 			if !gluster.SameID(b.ID, m.Brick) {
@@ -98,9 +90,6 @@ func (e emptying) again(v gluster.Volume, m v1alpha1.GlusterMove) Decision {
 			if why != nil {
 				return e.blocked([]block{*why})
 			}
-			if d.Move.Request == m.Request {
-				d.Move.Repeated = min(m.Repeated+1, 1000)
-			}
 			return d
 		}
 	}
@@ -111,19 +100,24 @@ func (e emptying) again(v gluster.Volume, m v1alpha1.GlusterMove) Decision {
 // of the whole volume is asked for, nothing may be left to heal for a while, and as much has to be on it as on the others.
 func (e emptying) fill(v gluster.Volume, b gluster.Brick, m v1alpha1.GlusterMove) Decision {
 	if why := e.filling(v); why != nil {
-		return e.disturbed(m, why)
+		return disturbed(m, why.wait())
 	}
 	switch {
 	case v.SelfHeal == gluster.Unknown:
-		return e.disturbed(m, unsure("Whether volume %s heals itself is not known.", v.Name))
+		return disturbed(m, unsure("Whether volume %s heals itself is not known.", v.Name).wait())
 	case v.SelfHeal == gluster.No:
-		m.CleanSince = nil
-		return e.ask(m, v1alpha1.GlusterEnableSelfHeal, "Volume %s gets its healing enabled again.", v.Name)
+		next := m
+		next.CleanSince = nil
+		d := e.ask(next, v1alpha1.GlusterEnableSelfHeal, "Volume %s gets its healing enabled again.", v.Name)
+		if d.Action == Wait {
+			return disturbed(m, d)
+		}
+		return d
 	case m.HealAsked == nil:
 		return e.heal(v, m)
 	}
 	if why := healed(v); why != nil {
-		return e.disturbed(m, why)
+		return disturbed(m, why.wait())
 	}
 	if m.CleanSince == nil || m.CleanSince.After(e.Now) {
 		m.CleanSince = &metav1.Time{Time: e.Now}
@@ -149,14 +143,6 @@ func (e emptying) fill(v gluster.Volume, b gluster.Brick, m v1alpha1.GlusterMove
 }
 
 func (e emptying) heal(v gluster.Volume, m v1alpha1.GlusterMove) Decision {
-	if m.Request == v1alpha1.GlusterHealVolume && m.Answered && m.HealAsked == nil {
-		// It was refused.
-		if left := Backoff - e.since(m.Asked.Time); left > 0 {
-			d := wait(metav1.ConditionFalse, v1alpha1.ReasonHealing, "glusterd2 did not heal volume %s. It is asked again.", v.Name)
-			d.Wake = left
-			return d
-		}
-	}
 	d := e.ask(m, v1alpha1.GlusterHealVolume, "All data of volume %s are looked at, and copied to the new brick.", v.Name)
 	d.Reason = v1alpha1.ReasonHealing
 	return d
@@ -176,8 +162,7 @@ func (e emptying) filling(v gluster.Volume) *block {
 }
 
 // disturbed waits, and the time in which nothing was left to heal begins anew.
-func (e emptying) disturbed(m v1alpha1.GlusterMove, why *block) Decision {
-	d := wait(why.status, why.reason, "%s", why.message)
+func disturbed(m v1alpha1.GlusterMove, d Decision) Decision {
 	if m.CleanSince != nil {
 		m.CleanSince = nil
 		d.Action, d.Move = Record, &m
