@@ -272,12 +272,12 @@ type GlusterClusterStatus struct {
 type GlusterTemplateStatus struct {
 	// Name of the template.
 	Name string `json:"name"`
-	// Nodes that are not leaving.
+	// Nodes that are not condemned: a deletion condemns a node.
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`
-	// Leaving is how many are being emptied or removed.
+	// Condemned is how many are being emptied or removed.
 	// +optional
-	Leaving int32 `json:"leaving,omitempty"`
+	Condemned int32 `json:"condemned,omitempty"`
 	// Free on all of them together; empty while a node does not report.
 	// +optional
 	Free *resource.Quantity `json:"free,omitempty"`

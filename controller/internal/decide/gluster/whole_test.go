@@ -205,7 +205,7 @@ func (w *world) serve(s *server, st gluster.Standing) {
 	var others []string
 	for _, o := range w.servers {
 		all = append(all, node.Candidate{
-			Name: o.object.Name, Created: o.object.CreationTimestamp.Time, Joined: o.object.Status.Joined, Answer: gluster.Of(o.running()), Leaving: o.object.DeletionTimestamp != nil,
+			Name: o.object.Name, Created: o.object.CreationTimestamp.Time, Joined: o.object.Status.Joined, Answer: gluster.Of(o.running()), Condemned: o.object.DeletionTimestamp != nil,
 		})
 		if o != s {
 			others = append(others, o.id())
@@ -336,7 +336,7 @@ func (w *world) size(standing map[string]gluster.Standing) {
 		}
 		for _, s := range w.servers {
 			if s.object.DeletionTimestamp != nil {
-				decision.Leaving = s.object.Name
+				decision.Condemned = s.object.Name
 			}
 		}
 		d := decision.Reconcile()

@@ -121,7 +121,7 @@ type emptying struct {
 // open reports whether a brick of the node is being moved.
 func (n Node) open() bool { return n.Move != nil && !n.Move.Whole }
 
-func (n Node) leaving() bool { return n.State == nodestate.Failed || n.State == nodestate.Abandoned }
+func (n Node) condemned() bool { return n.State == nodestate.Failed || n.State == nodestate.Abandoned }
 
 func wait(status metav1.ConditionStatus, reason, format string, args ...any) Decision {
 	return Decision{Action: Wait, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...)}

@@ -131,7 +131,7 @@ func TestDecide_next(t *testing.T) {
 
 		"no zone is left":                             {[]edit{zone(3, "zb")}, "Wait ReplacementZoneMissing"},
 		"not even the node's own":                     {[]edit{zone(3, "za")}, "Wait ReplacementZoneMissing"},
-		"the spare is leaving":                        {[]edit{state(3, nodestate.Failed), func(f *Facts) { f.Nodes[3].Condemned = now; (*f.Pool.Devices)[3].Enabled = false }}, "Wait ReplacementZoneMissing"},
+		"the spare is condemned":                      {[]edit{state(3, nodestate.Failed), func(f *Facts) { f.Nodes[3].Condemned = now; (*f.Pool.Devices)[3].Enabled = false }}, "Wait ReplacementZoneMissing"},
 		"the spare is offline":                        {[]edit{state(3, nodestate.Offline)}, "Wait ReplacementZoneMissing"},
 		"the spare is somebody's":                     {[]edit{func(f *Facts) { f.Nodes[3].External = true }}, "Wait ReplacementZoneMissing"},
 		"the spare's device is off":                   {[]edit{func(f *Facts) { (*f.Pool.Devices)[3].Enabled = false }}, "Wait ReplacementZoneMissing"},

@@ -129,7 +129,7 @@ func healed(v gluster.Volume) *block {
 }
 
 // room returns the peers on which the new brick may be, or says why there is none. glusterd2 leaves out every zone that has a brick of the volume (w036), and
-// devices that are disabled; among the rest it chooses. Peers that are leaving must have no device enabled by then.
+// devices that are disabled; among the rest it chooses. Peers of nodes that are condemned must have no device enabled by then.
 func (e emptying) room(v gluster.Volume, b gluster.Brick) ([]string, *block) {
 	used := map[string]bool{}
 	for _, one := range v.Bricks() {
@@ -177,7 +177,7 @@ func (e emptying) takes(n Node, used map[string]bool) bool {
 // closed says which node that takes no bricks still has a device enabled.
 func (e emptying) closed() *block {
 	for _, n := range e.Nodes {
-		if !n.leaving() && n.State != nodestate.Quiesced {
+		if !n.condemned() && n.State != nodestate.Quiesced {
 			continue
 		}
 		for _, d := range *e.Pool.Devices {

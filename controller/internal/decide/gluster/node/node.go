@@ -244,8 +244,8 @@ type Candidate struct {
 	// Joined: it was seen in the pool. Answers: its server does.
 	Joined bool
 	Answer gluster.Answer
-	// Leaving nodes speak last.
-	Leaving bool
+	// Condemned nodes speak last.
+	Condemned bool
 }
 
 // Speaker chooses the node that is asked about the pool, of those whose servers answer. Once any node was a member, only members are asked: a server that is
@@ -262,12 +262,12 @@ func Speaker(all []Candidate) (name string, begins bool) {
 	last := ""
 	for _, c := range all {
 		switch {
-		case !joined && c.Leaving:
+		case !joined && c.Condemned:
 		case !joined && c.Answer == gluster.Yes:
 			return c.Name, true
 		case !joined:
 			return "", true
-		case c.Joined && c.Answer == gluster.Yes && !c.Leaving:
+		case c.Joined && c.Answer == gluster.Yes && !c.Condemned:
 			return c.Name, false
 		case c.Joined && c.Answer == gluster.Yes && last == "":
 			last = c.Name

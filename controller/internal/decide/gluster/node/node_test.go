@@ -160,7 +160,7 @@ func TestSpeaker(t *testing.T) {
 	one := func(name string, h int, joined bool, answer gluster.Answer) Candidate {
 		return Candidate{Name: name, Created: at(h), Joined: joined, Answer: answer}
 	}
-	leaving := func(c Candidate) Candidate { c.Leaving = true; return c }
+	condemned := func(c Candidate) Candidate { c.Condemned = true; return c }
 	for name, row := range map[string]struct {
 		all    []Candidate
 		want   string
@@ -171,11 +171,11 @@ func TestSpeaker(t *testing.T) {
 		"of one age, the first by name":            {[]Candidate{one("b", 1, false, gluster.Yes), one("a", 1, false, gluster.Yes)}, "a", true},
 		"while it is silent, nobody does":          {[]Candidate{one("a", 1, false, gluster.No), one("b", 2, false, gluster.Yes)}, "", true},
 		"nor while nobody knows":                   {[]Candidate{one("a", 1, false, gluster.Unknown), one("b", 2, false, gluster.Yes)}, "", true},
-		"one that leaves begins nothing":           {[]Candidate{leaving(one("a", 1, false, gluster.Yes)), one("b", 2, false, gluster.Yes)}, "b", true},
+		"one that leaves begins nothing":           {[]Candidate{condemned(one("a", 1, false, gluster.Yes)), one("b", 2, false, gluster.Yes)}, "b", true},
 		"a member speaks, not the oldest":          {[]Candidate{one("a", 1, false, gluster.Yes), one("b", 2, true, gluster.Yes)}, "b", false},
 		"a silent member, and no other may speak":  {[]Candidate{one("a", 1, false, gluster.Yes), one("b", 2, true, gluster.No)}, "", false},
-		"a member that stays speaks":               {[]Candidate{leaving(one("a", 1, true, gluster.Yes)), one("b", 2, true, gluster.Yes)}, "b", false},
-		"one that leaves speaks if it is the last": {[]Candidate{leaving(one("a", 1, true, gluster.Yes)), one("b", 2, true, gluster.No)}, "a", false},
+		"a member that stays speaks":               {[]Candidate{condemned(one("a", 1, true, gluster.Yes)), one("b", 2, true, gluster.Yes)}, "b", false},
+		"one that leaves speaks if it is the last": {[]Candidate{condemned(one("a", 1, true, gluster.Yes)), one("b", 2, true, gluster.No)}, "a", false},
 	} {
 		if got, begins := Speaker(row.all); got != row.want || begins != row.begins && got != "" {
 			t.Errorf("%s: %q, %t", name, got, begins)

@@ -101,7 +101,7 @@ func (s *simulated) act(pass int) Decision {
 			switch {
 			case s.Nodes[i].Name == d.Remove:
 				s.Nodes[i].State = nodestate.Failed
-			case s.Nodes[i].leaving():
+			case s.Nodes[i].condemned():
 				s.t.Fatalf("pass %d: two nodes leave: %s", pass, d)
 			}
 		}
@@ -121,7 +121,7 @@ func (s *simulated) turn(to int) {
 func (s *simulated) pass() {
 	var stay []Node
 	for _, n := range s.Nodes {
-		if n.leaving() && s.used[n.Name] == 0 {
+		if n.condemned() && s.used[n.Name] == 0 {
 			delete(s.used, n.Name)
 			continue
 		}
@@ -133,7 +133,7 @@ func (s *simulated) pass() {
 		if s.joins[n.Name]--; s.joins[n.Name] == 0 && n.State == nodestate.Offline {
 			n.Joined, n.State, n.Data = true, nodestate.Online, nodestate.DataAbsent
 		}
-		if n.leaving() {
+		if n.condemned() {
 			move := min(s.used[n.Name], 1+s.Capacity/4)
 			s.used[n.Name] -= move
 			s.spread(move + move/100)
@@ -155,7 +155,7 @@ func (s *simulated) pass() {
 // spread puts data on nodes that have room. What has none is not written: clients are told that there is no space.
 func (s *simulated) spread(bytes uint64) {
 	for _, n := range s.Nodes {
-		if n.Joined && !n.leaving() && n.State == nodestate.Online {
+		if n.Joined && !n.condemned() && n.State == nodestate.Online {
 			put := min(bytes, sub(s.Capacity-s.Capacity/200, s.used[n.Name]))
 			s.used[n.Name] += put
 			bytes -= put
@@ -176,7 +176,7 @@ func (s *simulated) disturb() {
 	case 2:
 		states := []nodestate.State{nodestate.Online, nodestate.Quiesced, nodestate.Offline, nodestate.Failed}
 		if len(s.Nodes) > 0 {
-			if n := &s.Nodes[s.rand.IntN(len(s.Nodes))]; n.Joined && !n.leaving() {
+			if n := &s.Nodes[s.rand.IntN(len(s.Nodes))]; n.Joined && !n.condemned() {
 				n.State = states[s.rand.IntN(len(states))]
 			}
 		}

@@ -156,14 +156,14 @@ func (t Template) create(n int, reason, format string, args ...any) Decision {
 	return d
 }
 
-// remove deletes one node, if none is leaving and none is away. What it holds is moved first; that takes time, and meanwhile the node does not count.
+// remove deletes one node, if none is condemned and none is away. What it holds is moved first; that takes time, and meanwhile the node does not count.
 func (t Template) remove(reason, what string) Decision {
-	if t.Leaving != "" {
-		return say(v1alpha1.ReasonSizingWaits, "%s Node %s is being removed first.", what, t.Leaving)
+	if t.Condemned != "" {
+		return say(v1alpha1.ReasonSizingWaits, "%s Node %s is being removed first.", what, t.Condemned)
 	}
 	for _, n := range t.Nodes {
 		switch {
-		case n.leaving():
+		case n.condemned():
 			return say(v1alpha1.ReasonSizingWaits, "%s Node %s is being removed first.", what, n.Name)
 		case n.away():
 			return say(v1alpha1.ReasonSizingFrozen, "%s No node is removed while node %s is %s.", what, n.Name, n.State)
@@ -227,7 +227,7 @@ func (t Template) sized() Decision {
 		return say(v1alpha1.ReasonSizingWaits, "Node %s is being made.", pending)
 	}
 	for _, n := range t.Nodes {
-		if n.leaving() {
+		if n.condemned() {
 			return say(v1alpha1.ReasonSizingWaits, "Node %s is being removed.", n.Name)
 		}
 	}

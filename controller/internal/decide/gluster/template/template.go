@@ -18,7 +18,7 @@ import (
 type Node struct {
 	Name    string
 	Created time.Time
-	// State of the node. One that is failed or abandoned is leaving.
+	// State of the node. One that is failed or abandoned is condemned.
 	State nodestate.State
 	// Joined is false while the node is being made: it was never in the pool, or its devices were never all registered.
 	Joined bool
@@ -28,7 +28,7 @@ type Node struct {
 	Space *gluster.Space
 }
 
-func (n Node) leaving() bool { return n.State == nodestate.Failed || n.State == nodestate.Abandoned }
+func (n Node) condemned() bool { return n.State == nodestate.Failed || n.State == nodestate.Abandoned }
 
 // away reports whether a node is under maintenance or down. Its devices are disabled, or nobody can use them, so that less is free for a while only.
 func (n Node) away() bool {
@@ -41,8 +41,8 @@ type Template struct {
 	// Capacity of each node that is made, in bytes.
 	Capacity uint64
 	Nodes    []Node
-	// Leaving names a node of the cluster, of any template or of none, that is being emptied or removed; empty when there is none. Nodes leave one at a time.
-	Leaving string
+	// Condemned names a node of the cluster, of any template or of none, that is being emptied or removed; empty when there is none. Nodes go one at a time.
+	Condemned string
 }
 
 // Decision is what is done about the number of nodes. At most one of Create and Remove is set.
@@ -56,11 +56,11 @@ type Decision struct {
 	Reason, Message string
 }
 
-// GetNodes returns the nodes that count: those that are not leaving, the ones being made included.
+// GetNodes returns the nodes that count: those that are not condemned, the ones being made included.
 func (t Template) GetNodes() []Node {
 	var all []Node
 	for _, n := range t.Nodes {
-		if !n.leaving() {
+		if !n.condemned() {
 			all = append(all, n)
 		}
 	}

@@ -153,35 +153,35 @@ func TestReconcile_whileOthers(t *testing.T) {
 	for name, row := range map[string]struct {
 		threshold string
 		nodes     []Node
-		leaving   string
+		condemned string
 		want      string
 	}{
-		"19: one does not report, no growth":               {all, edit(nodes(3, "1Ti", "0"), silent(1)), "", "SizingFrozen"},
-		"19: nor is one removed":                           {all, edit(nodes(6, "1Ti", "6Ti"), silent(1)), "", "SizingFrozen"},
-		"19: nor is the floor made":                        {all, edit(nodes(2, "1Ti", "0"), silent(1)), "", "SizingFrozen"},
-		"19: a silent node that is leaving does not count": {all, edit(nodes(4, "1Ti", "2Ti"), silent(3), state(3, nodestate.Failed)), "", "SizingWaits"},
-		"19: one that says nonsense":                       {all, edit(nodes(3, "1Ti", "0"), func(n []Node) { n[0].Space.Free = bytesOf("2Ti") }), "", "SizingFrozen"},
-		"19: one without a size":                           {all, edit(nodes(3, "1Ti", "0"), func(n []Node) { n[0].Space = &gluster.Space{} }), "", "SizingFrozen"},
-		"20: one is being made, its space counts":          {all, edit(nodes(4, "1Ti", "500Gi"), fresh(3)), "", "SizingWaits"},
-		"20: and one more is still short":                  {"min 3 max 9 freeMin 2Ti", edit(nodes(4, "1Ti", "500Gi"), fresh(3)), "", "SpaceShort +1"},
-		"20: none is removed while one is being made":      {all, edit(nodes(6, "1Ti", "6Ti"), fresh(5)), "", "SizingWaits"},
-		"21: one at a time":                                {all, edit(nodes(6, "1Ti", "6Ti"), state(0, nodestate.Failed)), "", "SizingWaits"},
-		"21: also of other templates":                      {all, nodes(6, "1Ti", "6Ti"), "other-1", "SizingWaits"},
-		"21: also for a lower number":                      {"nodes 3", edit(nodes(6, "1Ti", "0"), state(0, nodestate.Abandoned)), "", "SizingWaits"},
-		"a node that is leaving is replaced":               {"nodes 3", edit(nodes(3, "1Ti", "0"), state(0, nodestate.Failed)), "", "NodesMissing +1"},
-		"maintenance freezes growth":                       {all, edit(nodes(3, "1Ti", "0"), state(0, nodestate.Quiesced)), "", "SizingFrozen"},
-		"maintenance freezes removal":                      {all, edit(nodes(6, "1Ti", "6Ti"), state(0, nodestate.Quiesced)), "", "SizingFrozen"},
-		"a node that is down freezes growth":               {all, edit(nodes(3, "1Ti", "0"), state(0, nodestate.Offline)), "", "SizingFrozen"},
-		"a node that is down freezes removal":              {"nodes 3", edit(nodes(6, "1Ti", "0"), state(0, nodestate.Offline)), "", "SizingFrozen"},
-		"a fixed number is made whatever is away":          {"nodes 4", edit(nodes(3, "1Ti", "0"), state(0, nodestate.Quiesced)), "", "NodesMissing +1"},
-		"one that never served goes first":                 {"nodes 3", edit(nodes(4, "1Ti", "0"), fresh(1)), "", "NodesSurplus -n1"},
-		"then an empty one":                                {"nodes 3", edit(nodes(4, "1Ti", "0"), empty(2)), "", "NodesSurplus -n2"},
-		"then the one with the least in use":               {"nodes 3", edit(nodes(4, "1Ti", "400Gi"), func(n []Node) { n[1].Space.Free++ }), "", "NodesSurplus -n1"},
-		"a made one is waited for":                         {"nodes 3", edit(nodes(3, "1Ti", "0"), fresh(1)), "", "SizingWaits"},
-		"a larger node takes more away than was asked for": {"min 1 freeMin 1Ti freeMax 2Ti", nodes(2, "3Ti", "3584Gi"), "", "CannotShrink sized"},
+		"19: one does not report, no growth":                 {all, edit(nodes(3, "1Ti", "0"), silent(1)), "", "SizingFrozen"},
+		"19: nor is one removed":                             {all, edit(nodes(6, "1Ti", "6Ti"), silent(1)), "", "SizingFrozen"},
+		"19: nor is the floor made":                          {all, edit(nodes(2, "1Ti", "0"), silent(1)), "", "SizingFrozen"},
+		"19: a silent node that is condemned does not count": {all, edit(nodes(4, "1Ti", "2Ti"), silent(3), state(3, nodestate.Failed)), "", "SizingWaits"},
+		"19: one that says nonsense":                         {all, edit(nodes(3, "1Ti", "0"), func(n []Node) { n[0].Space.Free = bytesOf("2Ti") }), "", "SizingFrozen"},
+		"19: one without a size":                             {all, edit(nodes(3, "1Ti", "0"), func(n []Node) { n[0].Space = &gluster.Space{} }), "", "SizingFrozen"},
+		"20: one is being made, its space counts":            {all, edit(nodes(4, "1Ti", "500Gi"), fresh(3)), "", "SizingWaits"},
+		"20: and one more is still short":                    {"min 3 max 9 freeMin 2Ti", edit(nodes(4, "1Ti", "500Gi"), fresh(3)), "", "SpaceShort +1"},
+		"20: none is removed while one is being made":        {all, edit(nodes(6, "1Ti", "6Ti"), fresh(5)), "", "SizingWaits"},
+		"21: one at a time":                                  {all, edit(nodes(6, "1Ti", "6Ti"), state(0, nodestate.Failed)), "", "SizingWaits"},
+		"21: also of other templates":                        {all, nodes(6, "1Ti", "6Ti"), "other-1", "SizingWaits"},
+		"21: also for a lower number":                        {"nodes 3", edit(nodes(6, "1Ti", "0"), state(0, nodestate.Abandoned)), "", "SizingWaits"},
+		"a node that is condemned is replaced":               {"nodes 3", edit(nodes(3, "1Ti", "0"), state(0, nodestate.Failed)), "", "NodesMissing +1"},
+		"maintenance freezes growth":                         {all, edit(nodes(3, "1Ti", "0"), state(0, nodestate.Quiesced)), "", "SizingFrozen"},
+		"maintenance freezes removal":                        {all, edit(nodes(6, "1Ti", "6Ti"), state(0, nodestate.Quiesced)), "", "SizingFrozen"},
+		"a node that is down freezes growth":                 {all, edit(nodes(3, "1Ti", "0"), state(0, nodestate.Offline)), "", "SizingFrozen"},
+		"a node that is down freezes removal":                {"nodes 3", edit(nodes(6, "1Ti", "0"), state(0, nodestate.Offline)), "", "SizingFrozen"},
+		"a fixed number is made whatever is away":            {"nodes 4", edit(nodes(3, "1Ti", "0"), state(0, nodestate.Quiesced)), "", "NodesMissing +1"},
+		"one that never served goes first":                   {"nodes 3", edit(nodes(4, "1Ti", "0"), fresh(1)), "", "NodesSurplus -n1"},
+		"then an empty one":                                  {"nodes 3", edit(nodes(4, "1Ti", "0"), empty(2)), "", "NodesSurplus -n2"},
+		"then the one with the least in use":                 {"nodes 3", edit(nodes(4, "1Ti", "400Gi"), func(n []Node) { n[1].Space.Free++ }), "", "NodesSurplus -n1"},
+		"a made one is waited for":                           {"nodes 3", edit(nodes(3, "1Ti", "0"), fresh(1)), "", "SizingWaits"},
+		"a larger node takes more away than was asked for":   {"min 1 freeMin 1Ti freeMax 2Ti", nodes(2, "3Ti", "3584Gi"), "", "CannotShrink sized"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := Template{Threshold: threshold(row.threshold), Capacity: bytesOf("1Ti"), Nodes: row.nodes, Leaving: row.leaving}.Reconcile()
+			d := Template{Threshold: threshold(row.threshold), Capacity: bytesOf("1Ti"), Nodes: row.nodes, Condemned: row.condemned}.Reconcile()
 			if d.String() != row.want {
 				t.Errorf("got %q, want %q: %s", d, row.want, d.Message)
 			}
