@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -113,12 +114,13 @@ func (s *Server) Heal(ctx context.Context, volume string) ([]BrickHeal, error) {
 	return out, nil
 }
 
-// StartHeal has the self-heal daemons of a volume look for what is to be healed. They do so by themselves every ten minutes.
+// StartHeal has the self-heal daemons of a volume look at all of its files. What is marked as to be healed they look for by themselves, every ten minutes; a heal
+// without a type does no more than that, and a new brick may lack files that nothing marks.
 func (s *Server) StartHeal(ctx context.Context, volume string) error {
 	op := "start healing volume " + volume
 	if err := validVolume(volume); err != nil {
 		return s.invalid(op, err)
 	}
-	_, err := s.call(ctx, request{op: op, method: http.MethodPost, path: "/v1/volumes/" + volume + "/heal", status: http.StatusOK, says: ofVolume})
+	_, err := s.call(ctx, request{op: op, method: http.MethodPost, path: "/v1/volumes/" + volume + "/heal", query: url.Values{"type": {"full"}}, status: http.StatusOK, says: ofVolume})
 	return err
 }

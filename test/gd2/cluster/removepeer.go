@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"time"
-
 	"github.com/google/uuid"
 )
 
@@ -37,11 +35,7 @@ func (c *Call) RemovePeer(id string) *Failure {
 	n.joining = true
 	defer func() { n.joining = false }()
 	// The server that leaves looks for a store of its own at localhost first.
-	d := 5 * time.Second
-	if c.W.cfg.Embedded {
-		d = time.Second
-	}
-	c.Work(d)
+	c.Work(c.W.cfg.LeaveTime)
 	n.leave()
 	n.rename()
 	n.enter(c.W.cluster(""))

@@ -36,6 +36,8 @@ type Volume struct {
 	Reserve float64 `json:"-"`
 	// Pending are the entries that bricks have for others that lack them, by the brick's ID.
 	Pending map[string][]File `json:"-"`
+	// Unmarked are the entries that new bricks lack without anything being marked, by the new brick's ID.
+	Unmarked map[string][]File `json:"-"`
 	// SplitBrain counts entries that no brick is right about.
 	SplitBrain int `json:"-"`
 	// Files are what clients wrote.

@@ -24,6 +24,11 @@ type Config struct {
 	HealBroken bool
 	// HealTime is how long it takes until what is pending is healed. Zero means 5 seconds.
 	HealTime time.Duration
+	// LeaveTime is how long a server needs to leave. Zero means 5 seconds, and 1 if it keeps the store itself.
+	LeaveTime time.Duration
+	// NewUnmarked has the bricks of a volume not marked with what a new one lacks, so that only a heal of the whole volume fills it. No recording says
+	// whether they are: the only volume that was looked at was empty (w033).
+	NewUnmarked bool
 }
 
 // World has the servers. Its exported methods may be called at any time.
@@ -55,6 +60,12 @@ func New(cfg Config) *World {
 	}
 	if cfg.HealTime == 0 {
 		cfg.HealTime = 5 * time.Second
+	}
+	if cfg.LeaveTime == 0 {
+		cfg.LeaveTime = 5 * time.Second
+		if cfg.Embedded {
+			cfg.LeaveTime = time.Second
+		}
 	}
 	return &World{
 		cfg: cfg, changed: make(chan struct{}), closed: make(chan struct{}), clusters: map[string]*Cluster{}, hosts: map[string]string{}, nextPID: 7000,
@@ -128,6 +139,9 @@ func (w *World) HealBroken() bool { return w.cfg.HealBroken }
 
 // HealTime returns how long healing takes.
 func (w *World) HealTime() time.Duration { return w.cfg.HealTime }
+
+// NewUnmarked reports whether what a new brick lacks is not marked.
+func (w *World) NewUnmarked() bool { return w.cfg.NewUnmarked }
 
 // touch tells those that wait to look again.
 func (w *World) touch() {

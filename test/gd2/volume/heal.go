@@ -138,6 +138,9 @@ func Heal(c *cluster.Call, name, kind string) *cluster.Failure {
 		v.HealRefused = true
 		return cluster.FailStep("selfheal.Heal", text, v.Peers()...)
 	}
+	if kind == "full" {
+		crawl(v)
+	}
 	heal(c, v)
 	return nil
 }

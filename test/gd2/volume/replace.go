@@ -136,11 +136,35 @@ func put(c *cluster.Call, v *cluster.Volume, sub, at int, b *cluster.Brick) {
 	if s.Type == "Distribute" || len(v.Files) == 0 {
 		return
 	}
-	// All that the others hold is to be healed to it.
+	if c.W.NewUnmarked() {
+		if v.Unmarked == nil {
+			v.Unmarked = map[string][]cluster.File{}
+		}
+		v.Unmarked[b.ID] = append([]cluster.File{}, v.Files...)
+		return
+	}
+	mark(v, s, at, v.Files)
+}
+
+// mark has the other bricks of a subvolume know what one lacks.
+func mark(v *cluster.Volume, s *cluster.Subvol, at int, files []cluster.File) {
 	for i, other := range s.Bricks {
 		if i != at {
-			v.Pending[other.ID] = append([]cluster.File{}, v.Files...)
+			v.Pending[other.ID] = append([]cluster.File{}, files...)
 		}
 	}
 	v.Healed = time.Time{}
+}
+
+// crawl has all files of a volume looked at, which marks what was not marked.
+func crawl(v *cluster.Volume) {
+	for i := range v.Subvols {
+		s := &v.Subvols[i]
+		for at, b := range s.Bricks {
+			if files := v.Unmarked[b.ID]; len(files) > 0 {
+				mark(v, s, at, files)
+			}
+		}
+	}
+	v.Unmarked = nil
 }

@@ -28,23 +28,37 @@ type answers struct {
 	heal      func(volume string) ([]client.BrickHeal, error)
 }
 
-func (a *answers) Peers(context.Context) ([]client.Peer, error)         { return a.peers() }
-func (a *answers) Snapshots(context.Context) ([]client.Snapshot, error) { return a.snapshots() }
-func (a *answers) Volumes(context.Context) ([]client.Volume, error)     { return a.volumes() }
-func (a *answers) Devices(_ context.Context, peer string) ([]client.Device, error) {
-	return a.devices(peer)
+func (a *answers) Peers(ctx context.Context) ([]client.Peer, error) { return within(ctx, a.peers) }
+func (a *answers) Snapshots(ctx context.Context) ([]client.Snapshot, error) {
+	return within(ctx, a.snapshots)
+}
+
+func (a *answers) Volumes(ctx context.Context) ([]client.Volume, error) {
+	return within(ctx, a.volumes)
+}
+
+func (a *answers) Devices(ctx context.Context, peer string) ([]client.Device, error) {
+	return within(ctx, func() ([]client.Device, error) { return a.devices(peer) })
 }
 
 func (a *answers) Bricks(ctx context.Context, volume string) ([]client.BrickStatus, error) {
-	return a.bricks(ctx, volume)
+	return within(ctx, func() ([]client.BrickStatus, error) { return a.bricks(ctx, volume) })
 }
 
-func (a *answers) VolumeOption(_ context.Context, volume, option string) (string, error) {
-	return a.option(volume, option)
+func (a *answers) VolumeOption(ctx context.Context, volume, option string) (string, error) {
+	return within(ctx, func() (string, error) { return a.option(volume, option) })
 }
 
-func (a *answers) Heal(_ context.Context, volume string) ([]client.BrickHeal, error) {
-	return a.heal(volume)
+func (a *answers) Heal(ctx context.Context, volume string) ([]client.BrickHeal, error) {
+	return within(ctx, func() ([]client.BrickHeal, error) { return a.heal(volume) })
+}
+
+// within answers nothing to who does not listen any more.
+func within[T any](ctx context.Context, do func() (T, error)) (out T, err error) {
+	if ctx.Err() != nil {
+		return out, ctx.Err()
+	}
+	return do()
 }
 
 // replica is a volume with a brick on each of the peers.
@@ -245,7 +259,7 @@ func TestObserve_hungPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := whole()
 		var volumes []client.Volume
-		for i := range 6 {
+		for i := range sideBySide + 4 {
 			volumes = append(volumes, replica(fmt.Sprintf("v%d", i), "a", "b"), replica(fmt.Sprintf("w%d", i), "a", "c"))
 		}
 		api.peers = func() ([]client.Peer, error) {

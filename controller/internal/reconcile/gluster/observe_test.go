@@ -34,9 +34,13 @@ type pool struct {
 	servers []*gd2.Server
 }
 
-func newPool(t *testing.T, n int) *pool {
+func newPool(t *testing.T, n int, changes ...func(*cluster.Config)) *pool {
 	t.Helper()
-	p := &pool{t: t, world: cluster.New(cluster.Config{HealTime: 50 * time.Millisecond})}
+	cfg := cluster.Config{HealTime: 50 * time.Millisecond, LeaveTime: 50 * time.Millisecond}
+	for _, change := range changes {
+		change(&cfg)
+	}
+	p := &pool{t: t, world: cluster.New(cfg)}
 	t.Cleanup(p.world.Close)
 	c, err := client.New(client.Config{Secret: []byte(secret), Timeout: 5 * time.Second})
 	must(t, err)
@@ -89,11 +93,34 @@ func (p *pool) volume(name string, replica int) {
 	}
 }
 
-// TestObserve_drains empties a node of stand-ins by what is decided on what they answer, through the real client.
+// TestObserve_drains empties a node of stand-ins by what is decided on what they answer, through the real client. No recording says whether a new brick is marked
+// as lacking the data, so it is done with both.
 func TestObserve_drains(t *testing.T) {
-	p := newPool(t, 4)
+	for _, unmarked := range []bool{false, true} {
+		t.Run(fmt.Sprintf("unmarked %v", unmarked), func(t *testing.T) {
+			p := newPool(t, 4, func(c *cluster.Config) { c.NewUnmarked = unmarked })
+			order, pending := p.drain()
+			var want []string
+			for _, v := range []string{"v", "w"} {
+				want = append(want, "EnableSelfHeal "+v, "ReplaceBrick "+v, "HealVolume "+v, "Healing")
+			}
+			if !slices.Equal(slices.Compact(order), want) {
+				t.Errorf("the order is %q, want %q", order, want)
+			}
+			if !slices.Equal(pending, []string{"v", "w"}) {
+				t.Errorf("data were copied in %q", pending)
+			}
+		})
+	}
+}
+
+// drain empties the node that has a brick of both volumes, and returns what was done and waited for in which order, and in which volumes data were copied.
+func (p *pool) drain() (order, pending []string) {
+	t := p.t
 	p.volume("v", 3)
 	p.volume("w", 2)
+	p.write("v")
+	p.write("w")
 	now := time.Now()
 	seen, err := Observe(t.Context(), p.at[0])
 	must(t, err)
@@ -110,18 +137,23 @@ func TestObserve_drains(t *testing.T) {
 	}
 	nodes[owner].State = nodestate.Failed
 	must(t, p.at[owner].EnableDevice(t.Context(), p.id(owner), "/dev/vdb", false))
-	var order []string
 	for range 60 {
 		seen, err := Observe(t.Context(), p.at[(owner+1)%len(p.at)])
 		must(t, err)
+		for _, v := range *seen.Volumes {
+			if v.Heal != nil && v.Heal.Pending > 0 && !slices.Contains(pending, v.Name) {
+				pending = append(pending, v.Name)
+			}
+		}
 		d := drain.Decide(nodes[owner].Name, drain.Facts{Nodes: nodes, Pool: seen, Started: now.Add(-time.Hour), Now: now})
 		switch d.Action {
 		case drain.Rest:
 			if data, _, _ := seen.Data(p.id(owner)); data != nodestate.DataAbsent {
 				t.Errorf("at rest with data: %q", order)
 			}
-			t.Logf("%q", order)
-			return
+			p.holdsAll("v")
+			p.holdsAll("w")
+			return order, pending
 		case drain.Record:
 			nodes[owner].Move = d.Move
 		case drain.Ask:
@@ -136,6 +168,23 @@ func TestObserve_drains(t *testing.T) {
 		now = now.Add(time.Minute)
 	}
 	t.Fatalf("never empty: %q", order)
+	return nil, nil
+}
+
+// write has a client write files to a volume.
+func (p *pool) write(name string) {
+	c := p.world.Begin(p.nodes[0])
+	defer c.End()
+	volume.Write(c, name, "/f1", "/f2")
+}
+
+// holdsAll fails unless every brick of a volume has all files.
+func (p *pool) holdsAll(name string) {
+	c := p.world.Begin(p.nodes[0])
+	defer c.End()
+	if v := c.C.Volumes[name]; len(v.Files) != 2 || len(v.Pending) > 0 || len(v.Unmarked) > 0 {
+		p.t.Errorf("volume %s has files %+v, to be healed %+v, and nobody knows that it lacks %+v", name, v.Files, v.Pending, v.Unmarked)
+	}
 }
 
 func (p *pool) idOf(n *cluster.Node) (id string) {
@@ -207,7 +256,7 @@ func TestLookFor_removes(t *testing.T) {
 		switch d.Step {
 		case removal.RemovePeer:
 			via := slices.IndexFunc(p.nodes, func(n *cluster.Node) bool { return p.idOf(n) == d.Via })
-			// The server needs as long as a call may take here. What it answers does not matter: it is looked up.
+			// What it answers does not matter: it is looked up.
 			if err := p.at[via].RemovePeer(t.Context(), id); err != nil {
 				t.Log(err)
 			}

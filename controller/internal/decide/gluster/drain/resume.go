@@ -96,7 +96,7 @@ func (e emptying) again(v gluster.Volume, m v1alpha1.GlusterMove) Decision {
 	return wait(metav1.ConditionUnknown, v1alpha1.ReasonPoolUnknown, "What the pool tells of volume %s contradicts itself.", v.Name)
 }
 
-// fill has the new brick filled, and waits for it. That nothing is left to heal is no proof by itself: a new brick is not marked as lacking anything, so a heal
+// fill has the new brick filled, and waits for it. That nothing is left to heal is no proof by itself: a new brick may not be marked as lacking anything, so a heal
 // of the whole volume is asked for, nothing may be left to heal for a while, and as much has to be on it as on the others.
 func (e emptying) fill(v gluster.Volume, b gluster.Brick, m v1alpha1.GlusterMove) Decision {
 	if why := e.filling(v); why != nil {
