@@ -32,7 +32,7 @@ type request struct {
 	status int
 	// into receives the answer. Nil means that the answer has no body.
 	into any
-	// says is what certain answers mean, by status and message. What is not listed is Unknown.
+	// says is what certain answers mean, by status and message. What is not listed means what it does for every call, and that is mostly Unknown: see meaning.
 	says map[answerKey]Kind
 }
 

@@ -128,10 +128,11 @@ func TestAddPeer_saysWhyNot(t *testing.T) {
 func TestRemovePeer_answersThatWereLostAreLookedUp(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, 2)
-	p.client = p.newClient(gluster.Config{CA: p.ca, Secret: []byte(secret), Timeout: 3 * time.Second})
-	id := p.id(1)
-	// The server takes five seconds to remove a peer, and does so even if nobody waits.
+	id, patient := p.id(1), p.client
+	// The server takes a second to remove a peer, and does so even if nobody waits.
+	p.client = p.newClient(gluster.Config{CA: p.ca, Secret: []byte(secret), Timeout: 400 * time.Millisecond})
 	p.arrives(func() { wantKind(t, p.server(0).RemovePeer(t.Context(), id), gluster.Unknown, true) })
+	p.client = patient
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(200 * time.Millisecond) {
 		gone, err := p.server(0).PeerGone(t.Context(), id)
 		if err != nil {
@@ -197,7 +198,7 @@ func TestReplaceBrick_asksOnlyTheOwner(t *testing.T) {
 	p.devices()
 	p.volume()
 	v, err := p.server(0).Volume(ctx, "v")
-	if err != nil || !v.Auto || v.State != "Started" || len(v.Subvolumes) != 1 || len(v.Subvolumes[0].Bricks) != 2 {
+	if err != nil || v.State != "Started" || len(v.Subvolumes) != 1 || len(v.Subvolumes[0].Bricks) != 2 {
 		t.Fatalf("%+v %v", v, err)
 	}
 	old := v.Subvolumes[0].Bricks[0]

@@ -13,21 +13,18 @@ import (
 
 // Device is a disk that bricks are made on. A server can add one, and never removes one.
 type Device struct {
-	Peer string
-	Path string
-	// Provisioner is lvm or loop.
-	Provisioner string
-	Enabled     bool
+	Peer    string
+	Path    string
+	Enabled bool
 	// Free is what the server counts as free, in bytes. The space of a brick that was replaced is not given back.
 	Free uint64
 }
 
 type deviceAnswer struct {
-	Device      string  `json:"device"`
-	Provisioner string  `json:"provisioner"`
-	State       string  `json:"state"`
-	FreeSize    *uint64 `json:"free-size"`
-	PeerID      string  `json:"peer-id"`
+	Device   string  `json:"device"`
+	State    string  `json:"state"`
+	FreeSize *uint64 `json:"free-size"`
+	PeerID   string  `json:"peer-id"`
 }
 
 const (
@@ -39,7 +36,7 @@ func (d deviceAnswer) device() (Device, error) {
 	if d.Device == "" || uuid.Validate(d.PeerID) != nil || d.FreeSize == nil || (d.State != deviceEnabled && d.State != deviceDisabled) {
 		return Device{}, fmt.Errorf("a device %q has no peer, no free size, or a state that nobody knows: %q", clean(d.Device), clean(d.State))
 	}
-	return Device{Peer: d.PeerID, Path: d.Device, Provisioner: d.Provisioner, Enabled: d.State == deviceEnabled, Free: *d.FreeSize}, nil
+	return Device{Peer: d.PeerID, Path: d.Device, Enabled: d.State == deviceEnabled, Free: *d.FreeSize}, nil
 }
 
 // Devices returns the devices that the store has of a peer. It has those of peers that left, too, and none of a peer that is not known: whether

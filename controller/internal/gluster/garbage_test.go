@@ -50,6 +50,8 @@ func TestCalls_takeNoGarbageForAnAnswer(t *testing.T) {
 		"the store is out of reach": like(404, jsonKind, `{"errors":[{"code":1,"message":"context deadline exceeded"}]}`),
 		"not found without a word":  like(404, "", ""),
 		"not found with no error":   like(404, jsonKind, `{"errors":[]}`),
+		"400 without a word":        like(400, "", ""),
+		"401 without a word":        like(401, "", ""),
 		"500 without a word":        like(500, "", ""),
 		"500 with HTML":             like(500, "text/html", html),
 		"502":                       like(502, "text/html", html),
@@ -83,7 +85,7 @@ func TestCalls_takeNoGarbageForAnAnswer(t *testing.T) {
 		},
 	}
 	p := newPool(t, 1)
-	p.client = p.newClient(gluster.Config{Secret: []byte(secret), CA: p.ca, Timeout: 300 * time.Millisecond})
+	p.client = p.newClient(gluster.Config{Secret: []byte(secret), CA: p.ca, Timeout: 100 * time.Millisecond})
 	id := p.id(0)
 	for answer, do := range bad {
 		for name, call := range calls(id) {
@@ -102,6 +104,32 @@ func TestCalls_takeNoGarbageForAnAnswer(t *testing.T) {
 					t.Errorf("the error is not fit for a condition: %q", err)
 				}
 			})
+		}
+	}
+}
+
+// TestCalls_refused: a message with 400 or 401 is a refusal, whatever it says, and nothing was begun. Without one it is no answer.
+func TestCalls_refused(t *testing.T) {
+	p := newPool(t, 1)
+	for name, call := range calls(p.id(0)) {
+		for _, row := range []struct {
+			answer http.HandlerFunc
+			kind   gluster.Kind
+		}{
+			{like(400, jsonKind, `{"errors":[{"code":1,"message":"what nobody has seen before"}]}`), gluster.Refused},
+			{like(400, jsonKind, `{"errors":[{"code":1,"message":"peer not found"}]}`), gluster.Refused},
+			{like(401, jsonKind, `{"errors":[{"code":1,"message":"what nobody has seen before"}]}`), gluster.Denied},
+			{like(400, "text/html", html), gluster.Unknown},
+			{like(401, jsonKind, `{"errors":[]}`), gluster.Unknown},
+		} {
+			p.servers[0].Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+				if name == "ReplaceBrick" && r.URL.Path == "/ping" {
+					return false
+				}
+				row.answer(w, r)
+				return true
+			})
+			wantKind(t, call(t.Context(), p.server(0)), row.kind, row.kind == gluster.Unknown && changing.MatchString(name))
 		}
 	}
 }

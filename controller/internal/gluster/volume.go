@@ -20,8 +20,6 @@ type Volume struct {
 	// Subvolumes have the bricks. Those of one subvolume hold the same data.
 	Subvolumes []Subvolume
 	Options    map[string]string
-	// Auto says that glusterd2 chose the bricks itself. It replaces only bricks of such volumes without help.
-	Auto bool
 	// Snapshots are the names of the volume's snapshots.
 	Snapshots []string
 }
@@ -49,7 +47,6 @@ type volumeAnswer struct {
 	State    string            `json:"state"`
 	Subvols  []subvolAnswer    `json:"subvols"`
 	Options  map[string]string `json:"options"`
-	Metadata map[string]string `json:"metadata"`
 	SnapList []string          `json:"snap-list"`
 }
 
@@ -75,7 +72,6 @@ func (v volumeAnswer) volume() (Volume, error) {
 	}
 	out := Volume{
 		ID: v.ID, Name: v.Name, Type: v.Type, State: v.State, Options: v.Options, Snapshots: v.SnapList,
-		Auto: v.Metadata["_brick-provision-type"] == "auto",
 	}
 	for _, s := range v.Subvols {
 		bricks, err := s.bricks()

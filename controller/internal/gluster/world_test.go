@@ -38,7 +38,7 @@ type pool struct {
 // newPool makes servers, of which the first has the others for peers. Each has a zone of its own and a disk at /dev/vdb.
 func newPool(t *testing.T, n int) *pool {
 	t.Helper()
-	p := &pool{t: t, world: cluster.New(cluster.Config{HealTime: 50 * time.Millisecond})}
+	p := &pool{t: t, world: cluster.New(cluster.Config{HealTime: 50 * time.Millisecond, LeaveTime: time.Second})}
 	t.Cleanup(p.world.Close)
 	cert, ca := certificate(t)
 	p.ca = ca

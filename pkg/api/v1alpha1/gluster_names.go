@@ -3,8 +3,8 @@ package v1alpha1
 const (
 	// FinalizerGlusterNode is on a GlusterNode until its server left the pool and what was made for it is removed.
 	FinalizerGlusterNode = Group + "/gluster-node"
-	// AnnotationTemplate is on a GlusterNode that was made from a template; its value is the template's name. All of its spec but desiredState, lost and the
-	// storage is the template's.
+	// AnnotationTemplate is on a GlusterNode that was made from a template; its value is the template's name. All of its spec but desiredState, lost,
+	// move and the storage is the template's.
 	AnnotationTemplate = Group + "/template"
 	// AnnotationPeerLeft is on a GlusterNode that is being deleted, once its server is no member of the pool any more, or is the last one and holds
 	// nothing; its value is the UID of the GlusterNode. From then on no data can come to it, even if nobody can say what the pool holds.

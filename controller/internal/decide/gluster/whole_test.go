@@ -466,7 +466,7 @@ func (w *world) calm() bool {
 // away; then the volumes are deleted, and the cluster. No copy is lost, nothing is removed that holds data, and in the end nothing is left.
 func TestWhole_simulated(t *testing.T) {
 	seen := map[string]bool{}
-	for seed := range uint64(8) {
+	for seed := range uint64(5) {
 		w := newWorld(t, seed, seen)
 		w.run(30, false)
 		w.fill()

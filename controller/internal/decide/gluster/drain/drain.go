@@ -1,10 +1,10 @@
 // Package drain decides how a node is emptied: one brick at a time, and the next one only once the data of the last are whole elsewhere. It is pure.
 //
-// What glusterd2 does not do for us: it takes a replaced brick off the volume at once, and puts an empty one in its place. Whether it
-// marks that one as lacking the data is not known (w033 says that nothing is to be healed, of an empty volume). It never looks whether the other copies are whole. It reads the volume before it takes the lock (source), so
-// that a request which hung writes back, when it goes on, a volume of the time before. A brick that is asked for a second time is not refused (w024). So
-// every request is on record before it is made, no other is made for the volume while one has no answer, and what was replaced counts as data of the old node
-// until the new brick has them.
+// What glusterd2 does not do for us: it takes a replaced brick off the volume at once, and puts an empty one in its place. Whether it marks that
+// one as lacking the data is not known (w033 says that nothing is to be healed, of an empty volume). It never looks whether the other copies are whole. It reads
+// the volume before it takes the lock (source), so that a request which hung writes back, when it goes on, a volume of the time before. A brick that is asked
+// for a second time is not refused (w024). So every request is on record before it is made, no other is made for the volume while one has no answer, and what
+// was replaced counts as data of the old node until the new brick has them.
 package drain
 
 import (
