@@ -107,7 +107,8 @@ func TestObserve_drains(t *testing.T) {
 			if !slices.Equal(slices.Compact(order), want) {
 				t.Errorf("the order is %q, want %q", order, want)
 			}
-			if !slices.Equal(pending, []string{"v", "w"}) {
+			// What nobody marked is copied as soon as a full heal marks it, so that it may be over before anybody looks.
+			if !unmarked && !slices.Equal(pending, []string{"v", "w"}) {
 				t.Errorf("data were copied in %q", pending)
 			}
 		})
