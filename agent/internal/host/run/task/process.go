@@ -55,6 +55,9 @@ func (p *program) End() { p.Stdin.Close() }
 // Patience is how long somebody waits for a process that is about to be gone.
 const Patience = 100 * time.Millisecond
 
+// grace is how long a process that ends, or was killed, has before it counts as one that the kernel does not let go.
+const grace = time.Second
+
 // LastWords returns what a process said that is gone, or goes at this moment, after a colon; nothing if it said nothing.
 func LastWords(p Process) string {
 	select {

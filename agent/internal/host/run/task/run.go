@@ -46,7 +46,7 @@ func Run[Response any](ctx context.Context, t *Table, task *Task, message any, f
 	select {
 	case <-p.Done():
 		t.finish(task)
-	case <-time.After(time.Second):
+	case <-time.After(grace):
 		t.outlive(task, p)
 	}
 	return out.said, out.err

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -75,9 +76,6 @@ func table(t *testing.T, size, hanging int, processes ...*fake) *Table {
 	}, NewRoom(size), hanging, logr.Discard())
 }
 
-// short is a limit that a test can wait for.
-const short = 20 * time.Millisecond
-
 func wantWhy(t *testing.T, err error, why Why, says string) {
 	t.Helper()
 	var r *Refusal
@@ -116,7 +114,9 @@ func TestRun_callerGoes(t *testing.T) {
 }
 
 // TestRun_stuck: a process that the kernel does not let go keeps its thing, a mount of its volume, and its room; nobody else's.
-func TestRun_stuck(t *testing.T) {
+func TestRun_stuck(t *testing.T) { synctest.Test(t, testStuck) }
+
+func testStuck(t *testing.T) {
 	stuck := newFake(nil)
 	stuck.stuck = true
 	tab := table(t, 2, 1, stuck, newFake(&said{"well"}), newFake(&said{"well"}))
@@ -124,11 +124,11 @@ func TestRun_stuck(t *testing.T) {
 		_, err := Run[said](t.Context(), tab, &task, "")
 		return err
 	}
-	unmount := Task{Kind: "unmount", On: "volume v at a", For: "server one", Volume: "v", Writes: true, Limit: short}
+	unmount := Task{Kind: "unmount", On: "volume v at a", For: "server one", Volume: "v", Writes: true, Limit: time.Minute}
 	if err := run(unmount); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
-	wantWhy(t, run(unmount), Waits, "waits for server one since 20")
+	wantWhy(t, run(unmount), Waits, "waits for server one since 2000-01-01T00:01:01Z")
 	mount := Task{Kind: "attach", On: "v", For: "server one", Volume: "v", Mounts: true, Limit: time.Minute}
 	wantWhy(t, run(mount), Writing, "still has to write to server one")
 	other := Task{Kind: "attach", On: "w", For: "server one", Volume: "w", Mounts: true, Limit: time.Minute}
@@ -143,10 +143,8 @@ func TestRun_stuck(t *testing.T) {
 	wantWhy(t, run(other), Full, "2 processes")
 	tab.room.Give()
 	stuck.free()
-	for deadline := time.Now().Add(10 * time.Second); tab.Len() > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the task is not forgotten")
-		}
+	if synctest.Wait(); tab.Len() > 0 {
+		t.Error("the task is not forgotten")
 	}
 	if err := run(mount); err != nil {
 		t.Errorf("%v", err)
@@ -155,22 +153,22 @@ func TestRun_stuck(t *testing.T) {
 
 // TestRun_sameThing: two tasks on one thing are never there at once.
 func TestRun_sameThing(t *testing.T) {
-	slow := newFake(nil)
-	tab := table(t, 5, 5, slow, newFake(&said{"well"}))
-	done := make(chan error)
-	go func() {
+	synctest.Test(t, func(t *testing.T) {
+		slow := newFake(nil)
+		tab := table(t, 5, 5, slow, newFake(&said{"well"}))
+		done := make(chan error)
+		go func() {
+			_, err := Run[said](t.Context(), tab, &Task{Kind: "attach", On: "v", Limit: time.Minute}, "")
+			done <- err
+		}()
+		synctest.Wait() // The first one waits for what its process says.
 		_, err := Run[said](t.Context(), tab, &Task{Kind: "attach", On: "v", Limit: time.Minute}, "")
-		done <- err
-	}()
-	for tab.Len() == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	_, err := Run[said](t.Context(), tab, &Task{Kind: "attach", On: "v", Limit: time.Minute}, "")
-	wantWhy(t, err, Busy, "attach v: attach of it is in progress")
-	slow.free()
-	if err := <-done; err == nil {
-		t.Error("a process that says nothing has done its work")
-	}
+		wantWhy(t, err, Busy, "attach v: attach of it is in progress")
+		slow.free()
+		if err := <-done; err == nil {
+			t.Error("a process that says nothing has done its work")
+		}
+	})
 }
 
 func TestKinds(t *testing.T) {
