@@ -12,7 +12,7 @@ import (
 // lately is how old a status may be that was told last. A storage is looked at every minute; one that cannot be looked at any more tells nothing.
 const lately = 5 * time.Minute
 
-// Members remembers Members by UID. The zero value remembers none. A nil one may be told, and remembers nothing.
+// Members remembers Members by UID. The zero value remembers none. A nil one remembers none, whatever it is told.
 type Members struct {
 	mu    sync.Mutex
 	count int
@@ -46,6 +46,9 @@ func (m *Members) Tell(uid types.UID, now time.Time) {
 
 // Until returns which Members were told of until now, and lately. What is read after that has what was told of them.
 func (m *Members) Until(now time.Time) func(types.UID) bool {
+	if m == nil {
+		return func(types.UID) bool { return false }
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	until := m.count

@@ -38,5 +38,8 @@ func TestMembers(t *testing.T) {
 	}
 	var none *Members
 	none.Tell("a", now)
+	if none.Until(now)("a") {
+		t.Error("nobody remembers it")
+	}
 	none.Forget("a")
 }
