@@ -243,8 +243,4 @@ rec nomgr safe_to_destroy_0 osd safe-to-destroy 0
 rec nomgr ok_to_stop_0 osd ok-to-stop 0
 rec nomgr mgr_dump mgr dump
 rec nomgr osd_dump osd dump
-end mon b
-sleep 15
-rec noquorum status --connect-timeout 5 status
-rec noquorum osd_dump --connect-timeout 5 osd dump
 for log in "$root$c"/*.log; do if [ -s "$log" ]; then echo "$log" >&2; tail -2 "$log" >&2; fi; done

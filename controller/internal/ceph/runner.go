@@ -43,7 +43,7 @@ var (
 
 // Error is a command that failed.
 type Error struct {
-	// Args of the command, without those that all commands have.
+	// Args of the command.
 	Args []string
 	// ExitCode of it, and what it said last.
 	ExitCode int
@@ -59,8 +59,8 @@ func (e *Error) Error() string {
 // Unwrap returns the kind of the failure.
 func (e *Error) Unwrap() error { return e.kind }
 
-// kinds of failures by the errno that is the exit code: EPERM, ENXIO, EBUSY, EINVAL, ENOTEMPTY, ETIMEDOUT. The program ends with 1 as well if it cannot connect.
-var kinds = map[int]error{6: ErrUnreachable, 16: ErrUnsafe, 22: ErrRefused, 39: ErrUnsafe, 110: ErrUnreachable}
+// kinds of failures by the errno that is the exit code: EPERM, ENXIO, EBUSY, EINVAL, ENOTEMPTY, ETIMEDOUT.
+var kinds = map[int]error{1: ErrRefused, 6: ErrUnreachable, 16: ErrUnsafe, 22: ErrRefused, 39: ErrUnsafe, 110: ErrUnreachable}
 
 // failure makes the error of a result; nil for exit code zero.
 func failure(args []string, r Result) error {
@@ -68,12 +68,5 @@ func failure(args []string, r Result) error {
 		return nil
 	}
 	said := strings.TrimSpace(string(r.Stderr))
-	e := &Error{Args: args, ExitCode: r.ExitCode, Said: said[strings.LastIndexByte(said, '\n')+1:], kind: kinds[r.ExitCode]}
-	if r.ExitCode == 1 {
-		e.kind = ErrRefused
-		if !strings.Contains(said, "EPERM") {
-			e.kind = ErrUnreachable
-		}
-	}
-	return e
+	return &Error{Args: args, ExitCode: r.ExitCode, Said: said[strings.LastIndexByte(said, '\n')+1:], kind: kinds[r.ExitCode]}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"quarry.storage/quarry/controller/internal/ceph"
@@ -120,7 +121,7 @@ func (c *Cluster) Run(ctx context.Context, cmd ceph.Command) (ceph.Result, error
 		}
 	}
 	if !c.hasQuorum() {
-		return ceph.Result{ExitCode: 1, Stderr: []byte("timed out\n")}, nil
+		return ceph.Result{}, fmt.Errorf("%w: connect: %w", ceph.ErrUnreachable, syscall.ETIMEDOUT)
 	}
 	if c.silent(strings.Join(args, " ")) {
 		// The real one waits.

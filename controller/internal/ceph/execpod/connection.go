@@ -23,8 +23,9 @@ import (
 var program string
 
 const (
-	// maxAnswer of one command. The largest one, a dump of all OSDs, has about a kilobyte for each.
-	maxAnswer = 16 << 20
+	// maxLine bounds an answer as it is on its way: what a command prints is in base64 there, so nearly 24 MiB of it fit. The largest one, a dump of all OSDs, has about
+	// a kilobyte for each.
+	maxLine = 32 << 20
 	// idle is how long a connection is kept for the next command. A Cluster where nothing happens is asked every half minute.
 	idle = 90 * time.Second
 	// leaving is how long a program may take to end by itself.
@@ -80,7 +81,7 @@ func seconds(ctx context.Context) int {
 func connect(ctx context.Context, start Starter, pod corev1.Pod, container string) (*connection, error) {
 	lasting, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	in, out := io.Pipe()
-	c := &connection{pod: pod.UID, name: pod.Namespace + "/" + pod.Name, out: newLines(maxAnswer*2, end), in: out, end: end, ended: make(chan struct{})}
+	c := &connection{pod: pod.UID, name: pod.Namespace + "/" + pod.Name, out: newLines(maxLine, end), in: out, end: end, ended: make(chan struct{})}
 	args := []string{"python3", "-c", program, strconv.Itoa(seconds(ctx)), strconv.Itoa(int(idle.Seconds()) + 30)}
 	go func() {
 		code, err := start(lasting, Program{

@@ -27,8 +27,6 @@ type Config struct {
 	Start Starter
 	// AtOnce is how many commands are performed at the same time; zero means two. For each there is a program, of up to 100 MiB, out of what the pod has.
 	AtOnce int
-	// Now is the clock; nil for time.Now.
-	Now func() time.Time
 }
 
 // patience bounds a command whose context has no deadline.
@@ -55,9 +53,6 @@ type Runner struct {
 func New(cfg Config) *Runner {
 	if cfg.AtOnce <= 0 {
 		cfg.AtOnce = 2
-	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
 	}
 	return &Runner{cfg: cfg, turn: make(chan struct{}, cfg.AtOnce), failed: map[string]time.Time{}}
 }
@@ -167,7 +162,7 @@ func (r *Runner) running(ctx context.Context) ([]corev1.Pod, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for uid, at := range r.failed {
-		if r.cfg.Now().Sub(at) > distrust {
+		if time.Since(at) > distrust {
 			delete(r.failed, uid)
 		}
 	}
@@ -197,6 +192,6 @@ func (r *Runner) trust(uid string, good bool) {
 	defer r.mu.Unlock()
 	delete(r.failed, uid)
 	if !good {
-		r.failed[uid] = r.cfg.Now()
+		r.failed[uid] = time.Now()
 	}
 }

@@ -420,7 +420,7 @@ func TestRun_notReady(t *testing.T) {
 
 // TestRun_tooMuch: half an answer is no answer.
 func TestRun_tooMuch(t *testing.T) {
-	s := &server{pods: map[string]said{"a": {out: strings.Repeat("x", 2*maxAnswer)}}}
+	s := &server{pods: map[string]said{"a": {out: strings.Repeat("x", maxLine/4*3)}}}
 	r, err := served(t, s, "a").Run(t.Context(), ceph.Command{Args: []string{"status"}})
 	if err == nil || len(r.Stdout) > 0 || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("%d bytes, %v", len(r.Stdout), err)
