@@ -193,8 +193,8 @@ func (b *Backend) Detach(ctx context.Context, handle, node string) error {
 // fenceLooks is how often a call looks whether a node is fenced: every other Pause.
 const fenceLooks = 20
 
-// fenced waits until a node that does not answer is fenced, or answers, and reports whether that is so: for a while, as long as the call has the time to take the volume afterwards, and few other calls
-// wait. A node that nobody vouches for keeps none of the others from being attended to.
+// fenced waits until a node that did not answer is fenced, or answers, and reports whether it is worth to take the volume once more: for a while, as long as the call has the time for that, and few
+// other calls wait. A node that nobody vouches for keeps none of the others from being attended to. One that answers at the first look said itself why it keeps the volume.
 func (b *Backend) fenced(ctx context.Context, s storage, node string) bool {
 	deadline, limited := ctx.Deadline()
 	if !limited {
@@ -207,13 +207,20 @@ func (b *Backend) fenced(ctx context.Context, s storage, node string) bool {
 		return false
 	}
 	for look := range fenceLooks {
-		members, err := b.Fleet.Members(ctx, s.ref)
-		i := slices.IndexFunc(members, func(m san.Member) bool { return m.Node == node })
-		if err != nil || i < 0 || members[i].Up || members[i].Fenced {
-			return look > 0 && err == nil
-		}
-		if time.Until(deadline) < reserve+2*b.Pause {
+		if time.Until(deadline) < reserve {
 			return false
+		}
+		members, err := b.Fleet.Members(ctx, s.ref)
+		if err != nil {
+			return false
+		}
+		i := slices.IndexFunc(members, func(m san.Member) bool { return m.Node == node })
+		switch {
+		case i < 0 || members[i].Up:
+			return look > 0
+		case members[i].Fenced:
+			// At the first look: it was fenced while the volume could not be taken.
+			return true
 		}
 		select {
 		case <-time.After(2 * b.Pause):

@@ -486,19 +486,39 @@ func TestAttach_amiss(t *testing.T) {
 	}
 }
 
+// looks tells of each look of a Backend at its members, before it gets them. What the SAN asks goes past it.
+type looks struct {
+	san.Fleet
+	count int
+	at    func(look int)
+}
+
+// Members returns them.
+func (l *looks) Members(ctx context.Context, ref sharedlun.Ref) ([]san.Member, error) {
+	l.count++
+	l.at(l.count)
+	return l.Fleet.Members(ctx, ref)
+}
+
 // TestDetach_waitsForAFence: a call about a node that fell silent waits for its fence, as long as it has the time, so that it need not come again.
 func TestDetach_waitsForAFence(t *testing.T) {
 	for name, c := range map[string]struct {
-		fence bool
+		// fenced is the look before which the node is fenced; none for zero. counts: its key is on the LUN all the same.
+		fenced int
+		counts bool
 		// time that the call has, and how many others wait.
 		time   time.Duration
 		others int
-		code   codes.Code
+		// taken: the volume is, after so many looks.
+		taken bool
+		looks int
 	}{
-		"it is fenced":             {true, 40 * time.Second, 0, codes.OK},
-		"nobody vouches for it":    {false, 40 * time.Second, 0, codes.Unavailable},
-		"the call has little time": {false, 10 * time.Second, 0, codes.Unavailable},
-		"many wait":                {false, 40 * time.Second, 4, codes.Unavailable},
+		"it is fenced while the call waits":         {fenced: 3, time: time.Hour, taken: true, looks: 3},
+		"it is fenced before the call looks":        {fenced: 1, time: time.Hour, taken: true, looks: 1},
+		"it is called fenced, and its key counts":   {fenced: 1, counts: true, time: time.Hour, looks: 1},
+		"nobody vouches for it":                     {time: time.Hour, looks: 20},
+		"the call has little time":                  {fenced: 1, time: 10 * time.Second},
+		"as many others wait as may wait at a time": {fenced: 1, time: time.Hour, others: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSuite(t)
@@ -507,27 +527,27 @@ func TestDetach_waitsForAFence(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.silence("n2")
-			begin := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), c.time)
 			defer cancel()
 			b := s.backend("csi/1", s.calls)
-			b.Pause = 50 * time.Millisecond
-			b.Occupy(c.others)
-			fenced := make(chan struct{})
-			go func() {
-				defer close(fenced)
-				if c.fence {
-					time.Sleep(300 * time.Millisecond)
-					s.lun.Preempt(0xa2)
-					s.fleet.set("n2", func(m *san.Member) { m.Fenced = true })
+			l := &looks{Fleet: b.Fleet, at: func(look int) {
+				if look != c.fenced {
+					return
 				}
-			}()
-			defer func() { <-fenced }()
-			err := b.Detach(ctx, id, "n2")
-			if (err == nil) != (c.code == codes.OK) || time.Since(begin) > 8*time.Second {
-				t.Errorf("%v after %s", err, time.Since(begin))
+				if !c.counts {
+					s.lun.Preempt(0xa2)
+				}
+				s.fleet.set("n2", func(m *san.Member) { m.Fenced = true })
+			}}
+			b.Fleet = l
+			b.Occupy(c.others)
+			if err := b.Detach(ctx, id, "n2"); (err == nil) != c.taken {
+				t.Error(err)
 			}
-			if v := s.volume(sharedlun.Name("a")); (v.HeldBy == "") != c.fence {
+			if l.count != c.looks {
+				t.Errorf("%d looks, want %d", l.count, c.looks)
+			}
+			if v := s.volume(sharedlun.Name("a")); (v.HeldBy == "") != c.taken {
 				t.Errorf("%+v", v)
 			}
 		})
