@@ -103,7 +103,7 @@ func TestSame(t *testing.T) {
 		"more to give": {Of(node(corev1.ConditionTrue, func(n *corev1.Node) {
 			n.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("64")}
 		})), false},
-		"a taint":       {Of(node(corev1.ConditionTrue, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}} })), false},
+		"a taint": {Of(node(corev1.ConditionTrue, func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}} })), false},
 		"not ready, it was": {Of(node(corev1.ConditionTrue, func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}
 		})), true},
