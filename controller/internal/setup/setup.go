@@ -37,7 +37,6 @@ import (
 	"quarry.storage/quarry/controller/internal/reconcile/driver"
 	"quarry.storage/quarry/controller/internal/reconcile/handover"
 	"quarry.storage/quarry/controller/internal/reconcile/storage"
-	"quarry.storage/quarry/controller/internal/reconcile/storage/told"
 	"quarry.storage/quarry/controller/internal/reconcile/storagenode"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -235,7 +234,7 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	if err != nil {
 		return err
 	}
-	members := &told.Members{}
+	members := &tellings{}
 	errs := []error{storages(ctx, mgr, cfg, pool, all, byKind, drivers, jobs, members)}
 	for name, add := range map[string]func() error{
 		controllerPin:      func() error { return pins(ctx, mgr, table) },

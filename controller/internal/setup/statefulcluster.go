@@ -21,9 +21,12 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
+// tellings are the Members of which the storages wrote how they are, and those of them whose hosts said how their devices are.
+type tellings struct{ told, watched told.Members }
+
 // statefulClusters adds the reconciler of StatefulClusters, with a cache of its own: of pods the manager's cache holds the agents' only. It believes what the
 // storages tell of their members.
-func statefulClusters(mgr manager.Manager, cfg Config, members *told.Members) error {
+func statefulClusters(mgr manager.Manager, cfg Config, members *tellings) error {
 	owned, err := labels.NewRequirement(v1alpha1.LabelStatefulCluster, selection.Exists, nil)
 	if err != nil {
 		return fmt.Errorf("select pods of statefulclusters: %w", err)
@@ -42,7 +45,8 @@ func statefulClusters(mgr manager.Manager, cfg Config, members *told.Members) er
 	r := &statefulcluster.Reconciler{
 		Client: mgr.GetClient(), Workloads: workloads.GetCache(), Live: mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("quarry-controller"), Now: time.Now, Identity: statefulcluster.NewIdentity,
-		Runs: cfg.runsKind, Told: func() func(types.UID) bool { return members.Until(time.Now()) },
+		Runs: cfg.runsKind, Told: func() func(types.UID) bool { return members.told.Until(time.Now()) },
+		Watched: func() func(types.UID) bool { return members.watched.Until(time.Now()) },
 	}
 	if err := r.SetupWithManager(mgr, workloads.GetCache()); err != nil {
 		return fmt.Errorf("add reconciler of statefulclusters: %w", err)

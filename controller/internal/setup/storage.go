@@ -21,7 +21,6 @@ import (
 	"quarry.storage/quarry/controller/internal/reconcile/member"
 	sharereconcile "quarry.storage/quarry/controller/internal/reconcile/nfs"
 	"quarry.storage/quarry/controller/internal/reconcile/storage"
-	"quarry.storage/quarry/controller/internal/reconcile/storage/told"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/work"
 	"quarry.storage/quarry/controller/internal/setup/filesystems"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -149,7 +148,7 @@ func (k kinds) check(scheme *runtime.Scheme) error {
 // storages binds all kinds of storages, and adds the reconcilers of those that run. A kind that is switched off stays in k: hosts and drivers are
 // shared out by what its storages say, whoever looks after them.
 func storages(
-	ctx context.Context, mgr manager.Manager, own Config, pool *agents.Pool, all []binding, k kinds, drivers storage.Drivers, j *jobs, members *told.Members,
+	ctx context.Context, mgr manager.Manager, own Config, pool *agents.Pool, all []binding, k kinds, drivers storage.Drivers, j *jobs, members *tellings,
 ) error {
 	err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Member{}, storage.IndexMemberNode, func(o client.Object) []string {
 		if m, ok := o.(*v1alpha1.Member); ok {
@@ -162,7 +161,7 @@ func storages(
 	}
 	cfg := storage.Config{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Drivers: drivers, Events: mgr.GetEventRecorder("quarry-controller"),
-		Now: time.Now, Profiles: k.profile, Told: members,
+		Now: time.Now, Profiles: k.profile, Told: &members.told, Watched: &members.watched,
 	}
 	for _, one := range all {
 		c := cfg

@@ -121,6 +121,7 @@ func (v *View) Decide(m backend.Member) backend.Host {
 	if !up {
 		return out
 	}
+	out.Watched = !h.blind
 	if g != nil {
 		out.Reports, out.Size, out.Free, out.Volumes = true, g.Size, g.Free, len(g.Volumes)
 		out.Devices = []v1alpha1.MemberDevice{{

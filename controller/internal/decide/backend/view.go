@@ -64,6 +64,9 @@ type Host struct {
 	Size, Free int64
 	// Reports is true when size, free and volumes are what the host reports now.
 	Reports bool
+	// Watched is true when the host itself says how its devices are now, and whether its part of the storage is there. What stands of them in the status of
+	// its Member is else what was seen before.
+	Watched bool
 	// ThinPool is how full the host's pool is; nil when it has none.
 	ThinPool *v1alpha1.ThinPoolUsage
 	// Zeroing tells of volumes that are zeroed before anybody sees them, how far that is.

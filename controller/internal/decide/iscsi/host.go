@@ -25,7 +25,9 @@ func (v *View) host(m backend.Member) host { return host{v.seen.Hosts[m.Node], v
 // Decide returns what is to be done on a node.
 func (v *View) Decide(m backend.Member) backend.Host {
 	h := v.host(m)
-	out := backend.Host{Serves: h.serves(), Unused: h.unused(), Volumes: len(v.heldBy(m.Node)), Devices: h.devices(), Zeroing: v.zeroing(m.Node)}
+	out := backend.Host{
+		Serves: h.serves(), Unused: h.unused(), Watched: h.Up(), Volumes: len(v.heldBy(m.Node)), Devices: h.devices(), Zeroing: v.zeroing(m.Node),
+	}
 	// What a node has is told by the group, also of a node that is silent. The group has its size, and no node has a part of it.
 	out.Reports = v.group() != nil
 	leaves := m.Flags.ShouldDestroy() && (!v.deleting() || v.over())
@@ -62,8 +64,14 @@ func (h host) unused() bool {
 	return !h.serves() && (h.m.Object == nil || h.m.Object.Spec.Lun == nil) && !slices.Contains(h.view.Hosts(), h.m.Node)
 }
 
-// devices shows the LUN.
+// devices shows the LUN. A node that tells nothing keeps what its status has.
 func (h host) devices() []v1alpha1.MemberDevice {
+	if !h.Up() {
+		if h.m.Object == nil {
+			return nil
+		}
+		return h.m.Object.Status.Devices
+	}
 	rec := h.view.rec.lun
 	l, f := h.view.lunOn(h.m.Node)
 	switch {

@@ -448,6 +448,39 @@ func TestFacts(t *testing.T) {
 	}
 }
 
+// TestDecide_devices: the LUN is missing where the node says so. What its status has of a node that tells nothing stays as it is, and nobody takes it for seen.
+func TestDecide_devices(t *testing.T) {
+	state := func(s *scene) v1alpha1.DeviceState {
+		t.Helper()
+		got := s.decide("n1")
+		if watched := s.view().Facts("n1").Up && s.o.Hosts["n1"].Asked(); got.Watched != watched {
+			t.Errorf("watched %t", got.Watched)
+		}
+		if len(got.Devices) != 1 {
+			t.Fatalf("%+v", got.Devices)
+		}
+		return got.Devices[0].State
+	}
+	s := made("n1", "n2")
+	s.member("n1").Status.Devices = s.decide("n1").Devices
+	if got := state(s); got != v1alpha1.DevicePresent {
+		t.Errorf("it is there: %s", got)
+	}
+	s.silence("n1", false)
+	if got := state(s); got != v1alpha1.DevicePresent {
+		t.Errorf("it was there, and the node is silent: %s", got)
+	}
+	s.o.Hosts["n1"] = Host{Agent: decide.AgentUp, At: now, Failed: "timeout"}
+	if got := state(s); got != v1alpha1.DevicePresent {
+		t.Errorf("it was there, and the agent returns an error: %s", got)
+	}
+	s = made("n1", "n2")
+	s.host("n1", func(h *Host) { h.Seen.Luns = nil })
+	if got := state(s); got != v1alpha1.DeviceMissing {
+		t.Errorf("the node does not see it: %s", got)
+	}
+}
+
 func TestFacts_missing(t *testing.T) {
 	s := made("n1", "n2")
 	s.o.Hosts["n1"] = Host{Agent: decide.AgentMissing}

@@ -31,7 +31,7 @@ func (h host) measure(out *backend.Host) {
 		}
 		return
 	}
-	out.Reports, out.Devices = true, h.devices()
+	out.Reports, out.Watched, out.Devices = true, true, h.devices()
 	for _, g := range h.groups {
 		out.Size, out.Free, out.Volumes = out.Size+g.SizeBytes, out.Free+g.FreeBytes, out.Volumes+len(g.Volumes)
 		for _, z := range g.Zeroing {

@@ -78,14 +78,14 @@ func TestDevices(t *testing.T) {
 			if d := cmp.Diff(c.want, showDevices(got.Devices)); d != "" {
 				t.Errorf("-want +got:\n%s", d)
 			}
-			if got.Devices == nil || !got.Reports {
+			if got.Devices == nil || !got.Reports || !got.Watched {
 				t.Error("an empty list is not told from one that is not known")
 			}
 		})
 	}
 	for name, n := range map[string]decide.Node{"away": away(groupOf("A", "sdb")), "without LVM": {Agent: decide.AgentUp, LVMError: "x"}} {
 		got := scene{node: n, object: memberOf(clusterOf(), records("A"), inStatus("sda"))}.decide()
-		if showDevices(got.Devices) != "sda Ssda 1Gi present" || got.Reports || got.Size != 0 {
+		if showDevices(got.Devices) != "sda Ssda 1Gi present" || got.Reports || got.Watched || got.Size != 0 {
 			t.Errorf("%s: %+v", name, got)
 		}
 		if got := (scene{node: n}).decide(); got.Devices != nil {

@@ -46,6 +46,8 @@ type Reconciler struct {
 	Runs func(kind string) bool
 	// Told returns which Members, by UID, have by now a status that this controller told itself, and lately. All have where it is nil.
 	Told func() func(types.UID) bool
+	// Watched returns which of these say of their devices how they are now, since their hosts told. All do where it is nil.
+	Watched func() func(types.UID) bool
 }
 
 // Reconcile brings one StatefulCluster closer to its spec, by one action at most.

@@ -7,6 +7,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/stateful/blueprint"
+	"quarry.storage/quarry/controller/internal/decide/stateful/disk"
 	"quarry.storage/quarry/controller/internal/decide/stateful/nodes"
 	"quarry.storage/quarry/controller/internal/decide/stateful/record"
 	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
@@ -31,8 +32,8 @@ type scope struct {
 	labelled []corev1.PersistentVolumeClaim
 	nodes    nodes.Nodes
 	members  []v1alpha1.Member
-	// stale names the Members whose status is of before, or of nobody.
-	stale map[string]bool
+	// trust is how far the status of each Member counts, by name.
+	trust map[string]disk.Trust
 	// capacities that are published; nil while nobody needed to know.
 	capacities []storagev1.CSIStorageCapacity
 	// input of the decision, and the decision.

@@ -71,8 +71,8 @@ var memberChanged = predicate.Funcs{
 }
 
 func differ(a, b *v1alpha1.Member, sound bool) bool {
-	was, wasDoubtful := disk.State(a, false, sound)
-	is, isDoubtful := disk.State(b, false, sound)
+	was, wasDoubtful := disk.State(a, disk.Seen, sound)
+	is, isDoubtful := disk.State(b, disk.Seen, sound)
 	return was != is || wasDoubtful != isDoubtful
 }
 

@@ -50,7 +50,7 @@ func (r *Reconciler) hold(ctx context.Context, s *scope, i *record.Identity, out
 
 // onVolume adds what a volume says of a replica: how its disks are, and on which nodes it can be used.
 func (s *scope) onVolume(v *corev1.PersistentVolume, scheduled bool, on map[string]bool, out *replica.Replica) {
-	state, doubtful := disk.Of(v, s.members, s.stale, out.Sound())
+	state, doubtful := disk.Of(v, s.members, s.trust, out.Sound())
 	out.Disk, out.Doubtful = out.Disk.With(state), out.Doubtful || doubtful
 	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
 		return
@@ -144,21 +144,32 @@ func (r *Reconciler) listPods(ctx context.Context, but *record.Identity, options
 	return out, nil
 }
 
-// readMembers reads all Members, and tells which say what nobody keeps up to date.
+// readMembers reads all Members, and tells how far what each says counts.
 func (r *Reconciler) readMembers(ctx context.Context, s *scope) error {
 	// What is told while the list is made may not be in it.
-	told := func(types.UID) bool { return true }
-	if r.Told != nil {
-		told = r.Told()
-	}
+	told, watched := until(r.Told), until(r.Watched)
 	var list v1alpha1.MemberList
 	if err := r.reader(s, r.Client).List(ctx, &list); err != nil {
 		return fmt.Errorf("list members: %w", err)
 	}
-	s.members, s.stale = list.Items, map[string]bool{}
+	s.members, s.trust = list.Items, map[string]disk.Trust{}
 	for i := range s.members {
-		m := &s.members[i]
-		s.stale[m.Name] = r.Runs != nil && !r.Runs(m.Spec.Of.Kind) || !told(m.UID)
+		switch m := &s.members[i]; {
+		case r.Runs != nil && !r.Runs(m.Spec.Of.Kind) || !told(m.UID):
+			s.trust[m.Name] = disk.Stale
+		case !watched(m.UID):
+			s.trust[m.Name] = disk.Told
+		default:
+			s.trust[m.Name] = disk.Seen
+		}
 	}
 	return nil
+}
+
+// until returns what is remembered of Members by now; all of them where nobody remembers any.
+func until(remembered func() func(types.UID) bool) func(types.UID) bool {
+	if remembered == nil {
+		return func(types.UID) bool { return true }
+	}
+	return remembered()
 }

@@ -95,6 +95,8 @@ type Config struct {
 	CapacityEvery time.Duration
 	// Told is told of each Member whose status was written by what was seen; may be nil.
 	Told *told.Members
+	// Watched is told of each of these whose host said how its devices are, and forgets it once it does not; may be nil.
+	Watched *told.Members
 	// Profiles returns the profile of any storage; false for one without a backend. Storages share hosts by it.
 	Profiles func(v1alpha1.Storage) (backend.Profile, bool)
 }

@@ -219,6 +219,7 @@ func (r *Reconciler) dismissMember(ctx context.Context, s *scope, h *backend.Hos
 	delete(r.written, h.Object.UID)
 	r.mu.Unlock()
 	r.Told.Forget(h.Object.UID)
+	r.Watched.Forget(h.Object.UID)
 	s.notes = append(s.notes, notice.Removed(h.Node))
 	if s.wanted(h.Node) {
 		s.within(1)

@@ -136,13 +136,21 @@ func (s *scope) fill(o v1alpha1.Storage) {
 	}
 }
 
-// tellMember writes the status of one Member, and remembers that it says what was seen, unless nobody can say yet.
+// tellMember writes the status of one Member, and remembers that it was written by what is known now, unless nobody can say yet. Whether the host itself said how its
+// devices are is remembered apart: that of a silent host repeats what was seen before.
 func (r *Reconciler) tellMember(ctx context.Context, s *scope, h *backend.HostHealth) error {
-	err := r.writeMember(ctx, s, h)
-	if err == nil && !h.Facts.TooEarly {
-		r.Told.Tell(h.Object.UID, s.now)
+	if !h.Decided.Watched {
+		// First: nobody may read what is written now and take it for seen.
+		r.Watched.Forget(h.Object.UID)
 	}
-	return err
+	if err := r.writeMember(ctx, s, h); err != nil || h.Facts.TooEarly {
+		return err
+	}
+	r.Told.Tell(h.Object.UID, s.now)
+	if h.Decided.Watched {
+		r.Watched.Tell(h.Object.UID, s.now)
+	}
+	return nil
 }
 
 // writeMember writes the status of one Member. A change that is of capacity only waits for its time.

@@ -36,12 +36,26 @@ func Holder(v *corev1.PersistentVolume, members []v1alpha1.Member) *v1alpha1.Mem
 	return found
 }
 
-// Of tells how the disks are that hold a volume, by the group on record of it. sound is what State has it for, and stale names the Members whose status
-// nobody keeps up to date. What is in a group that a person gave up is lost, once each Member that gave it up says that it is away; a Member that records
-// the group outranks those. A group that nobody has on record holds nothing back.
-func Of(v *corev1.PersistentVolume, members []v1alpha1.Member, stale map[string]bool, sound bool) (state replica.DiskState, doubtful bool) {
+// Trust is how far the status of a Member counts.
+type Trust int
+
+// Trusts, from the least.
+const (
+	// Stale: nobody keeps the status up to date, or an earlier leader wrote it.
+	Stale Trust = iota
+	// Told: it was written lately. The host did not say how its devices are: what the status says of them was seen before.
+	Told
+	// Seen: it was written lately, by what the host said.
+	Seen
+)
+
+// Of tells how the disks are that hold a volume, by the group on record of it. sound is what State has it for, and trust says of Members by name how far
+// their status counts. What is in a group that a person gave up is lost, once each Member that gave it up says that it is away; a Member that records
+// the group, or says that it is back, outranks those. Until then nobody knows whether anybody can serve from there. A group that nobody has on record holds
+// nothing back.
+func Of(v *corev1.PersistentVolume, members []v1alpha1.Member, trust map[string]Trust, sound bool) (state replica.DiskState, doubtful bool) {
 	if m := Holder(v, members); m != nil {
-		return State(m, stale[m.Name], sound)
+		return State(m, trust[m.Name], sound)
 	}
 	if v.Spec.CSI == nil {
 		return replica.DiskFine, false
@@ -51,10 +65,10 @@ func Of(v *corev1.PersistentVolume, members []v1alpha1.Member, stale map[string]
 		m := &members[i]
 		switch g := m.Spec.Group; {
 		case uuid == "" || g == nil:
-		case g.UUID == uuid, slices.Contains(g.Earlier, uuid) && !Away(m):
+		case g.UUID == uuid, slices.Contains(g.Earlier, uuid) && Away(m) == metav1.ConditionFalse:
 			return replica.DiskFine, false
 		case slices.Contains(g.Earlier, uuid):
-			given, doubtful = true, doubtful || stale[m.Name]
+			given, doubtful = true, doubtful || Away(m) != metav1.ConditionTrue || trust[m.Name] < Seen
 		}
 	}
 	if given && !doubtful {
@@ -63,27 +77,31 @@ func Of(v *corev1.PersistentVolume, members []v1alpha1.Member, stale map[string]
 	return replica.DiskFine, doubtful
 }
 
-// Away reports whether a Member says that the groups are away that a person gave up there. What it said of an earlier record does not count: another group
+// Away is what a Member says of whether the groups are away that a person gave up there. What it said of an earlier record does not count: another group
 // may be among them by now.
-func Away(m *v1alpha1.Member) bool {
+func Away(m *v1alpha1.Member) metav1.ConditionStatus {
 	c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionGivenUpAbsent)
-	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == m.Generation
+	if c == nil || c.ObservedGeneration != m.Generation {
+		return metav1.ConditionUnknown
+	}
+	return c.Status
 }
 
 // State tells how the disks of a Member are. sound says whether the pod of the replica says nothing against its volumes: while it does not, a device
-// that is missing is not known to hold any of it. One without a pod has to be tried, or it would never be made again. A failure that a stale status tells, or
-// that comes about while a person maintains what holds the volumes, gives nothing up: it makes doubtful whether anybody can serve from there.
-func State(m *v1alpha1.Member, stale, sound bool) (state replica.DiskState, doubtful bool) {
+// that is missing is not known to hold any of it. One without a pod has to be tried, or it would never be made again. A failure that the host
+// itself does not tell now, or that comes about while a person maintains what holds the volumes, gives nothing up: it makes doubtful whether anybody can serve from
+// there. The word of a person that the Member is lost needs no host that tells anything, but a status that was written lately.
+func State(m *v1alpha1.Member, trust Trust, sound bool) (state replica.DiskState, doubtful bool) {
 	if m == nil {
 		return replica.DiskFine, false
 	}
 	lost, broken := failures(m, sound)
 	switch {
-	case lost && !stale:
+	case lost && trust > Stale:
 		return replica.DiskLost, false
 	case m.Spec.Maintenance || len(m.Status.Maintenance) > 0:
 		return replica.DiskSuspended, lost || broken
-	case stale:
+	case trust < Seen, !up(m):
 		return replica.DiskFine, lost || broken
 	case broken:
 		return replica.DiskFailed, false
@@ -95,10 +113,13 @@ func State(m *v1alpha1.Member, stale, sound bool) (state replica.DiskState, doub
 func failures(m *v1alpha1.Member, sound bool) (lost, broken bool) {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
 	gone := ready != nil && ready.Status != metav1.ConditionTrue && ready.Reason == v1alpha1.ReasonVolumeGroupLost
-	silent := m.Status.Flags != nil && !m.Status.Flags.IsUp
+	silent := m.Status.Flags != nil && !up(m)
 	missing := slices.ContainsFunc(m.Status.Devices, func(d v1alpha1.MemberDevice) bool { return d.State == v1alpha1.DeviceMissing })
 	return taken(m) && (gone || silent), gone || missing && !sound
 }
+
+// up reports whether a Member says that its host answers.
+func up(m *v1alpha1.Member) bool { return m.Status.Flags != nil && m.Status.Flags.IsUp }
 
 // taken reports whether the controller took a person's word that a Member is lost: it deleted the Member for it, and said so. Before that a word can be taken
 // back, and may have been said while nobody looked after the Member.

@@ -74,7 +74,7 @@ func TestState(t *testing.T) {
 		"deleted, and nobody said why":                  {member(said, deleted, down), false, replica.DiskFine},
 		"it is to be deleted for the word":              {member(said, leaving(v1alpha1.ReasonLost), down), false, replica.DiskFine},
 	} {
-		got, doubtful := State(&c.member, false, c.ready)
+		got, doubtful := State(&c.member, Seen, c.ready)
 		if got != c.want {
 			t.Errorf("%s: %d", name, got)
 		}
@@ -83,10 +83,10 @@ func TestState(t *testing.T) {
 			t.Errorf("%s: doubtful %t", name, doubtful)
 		}
 	}
-	if got, doubtful := State(&v1alpha1.Member{Spec: v1alpha1.MemberSpec{Maintenance: true}}, false, false); got != replica.DiskSuspended || doubtful {
+	if got, doubtful := State(&v1alpha1.Member{Spec: v1alpha1.MemberSpec{Maintenance: true}}, Seen, false); got != replica.DiskSuspended || doubtful {
 		t.Errorf("maintained, and nothing is wrong: %d, %t", got, doubtful)
 	}
-	if got, _ := State(nil, false, false); got != replica.DiskFine {
+	if got, _ := State(nil, Seen, false); got != replica.DiskFine {
 		t.Errorf("nobody knows who holds it: %d", got)
 	}
 }
@@ -107,7 +107,32 @@ func TestState_stale(t *testing.T) {
 		"a person maintained the node":      {member(byNode, missing), replica.DiskSuspended, true},
 		"lost, and maintained all the time": {member(lost, down, maintained), replica.DiskSuspended, true},
 	} {
-		if got, doubtful := State(&c.member, true, false); got != c.want || doubtful != c.doubtful {
+		if got, doubtful := State(&c.member, Stale, false); got != c.want || doubtful != c.doubtful {
+			t.Errorf("%s: %d, want %d; doubtful %t", name, got, c.want, doubtful)
+		}
+	}
+}
+
+// TestState_silent: the controller wrote the status again, and the host did not say how its devices are. What was seen to be missing may be back. Without a host
+// that answers, whoever calls it seen is wrong.
+func TestState_silent(t *testing.T) {
+	for name, c := range map[string]struct {
+		member   v1alpha1.Member
+		trust    Trust
+		want     replica.DiskState
+		doubtful bool
+	}{
+		"all was well":                            {member(down), Told, replica.DiskFine, false},
+		"a device had died":                       {member(missing, down), Told, replica.DiskFine, true},
+		"a device had died, and it is silent":     {member(missing, down), Seen, replica.DiskFine, true},
+		"a device had died, and LVM does not run": {member(missing), Told, replica.DiskFine, true},
+		"a device died, and nobody knows of it":   {member(missing, unheard), Seen, replica.DiskFine, true},
+		"its group was lost":                      {member(reason(v1alpha1.ReasonVolumeGroupLost), down), Told, replica.DiskFine, true},
+		"a person maintains the node":             {member(byNode, missing, down), Told, replica.DiskSuspended, true},
+		"a person said that it is lost":           {member(lost, missing, down), Told, replica.DiskLost, false},
+		"a word that nobody took yet":             {member(said, missing, down), Told, replica.DiskFine, true},
+	} {
+		if got, doubtful := State(&c.member, c.trust, false); got != c.want || doubtful != c.doubtful {
 			t.Errorf("%s: %d, want %d; doubtful %t", name, got, c.want, doubtful)
 		}
 	}
@@ -154,36 +179,38 @@ func TestOf_givenUp(t *testing.T) {
 	none := v.DeepCopy()
 	none.Spec.CSI.VolumeAttributes = nil
 	empty := member(givenUp(metav1.ConditionTrue, ""))
+	trust := map[string]Trust{"fast.n1": Seen, "fast.n2": Seen, "silent": Told}
+	silent := member(givenUp(metav1.ConditionTrue, "A"), func(m *v1alpha1.Member) { m.Name = "silent" })
 	for name, c := range map[string]struct {
-		members []v1alpha1.Member
-		want    replica.DiskState
+		members  []v1alpha1.Member
+		want     replica.DiskState
+		doubtful bool
 	}{
-		"its disks are away":                           {[]v1alpha1.Member{away}, replica.DiskLost},
-		"its disks are back":                           {[]v1alpha1.Member{member(givenUp(metav1.ConditionFalse, "A"))}, replica.DiskFine},
-		"the node does not say":                        {[]v1alpha1.Member{member(givenUp(metav1.ConditionUnknown, "A"))}, replica.DiskFine},
-		"nothing is said yet":                          {[]v1alpha1.Member{member(func(m *v1alpha1.Member) { m.Spec.Group.UUID, m.Spec.Group.Earlier = "B", []string{"A"} })}, replica.DiskFine},
-		"what is said is of an earlier record":         {[]v1alpha1.Member{member(givenUp(metav1.ConditionTrue, "A"), func(m *v1alpha1.Member) { m.Generation = 4 })}, replica.DiskFine},
-		"another group was given up":                   {[]v1alpha1.Member{member(givenUp(metav1.ConditionTrue, "Z"))}, replica.DiskFine},
-		"another Member records it":                    {[]v1alpha1.Member{away, member(records)}, replica.DiskFine},
-		"another one records it, and lost it":          {[]v1alpha1.Member{away, member(records, reason(v1alpha1.ReasonVolumeGroupLost))}, replica.DiskFailed},
-		"several record it":                            {[]v1alpha1.Member{away, member(records), member(records)}, replica.DiskFine},
-		"two gave it up, and it is away":               {[]v1alpha1.Member{away, away}, replica.DiskLost},
-		"two gave it up, and one says that it is back": {[]v1alpha1.Member{away, member(givenUp(metav1.ConditionFalse, "A"))}, replica.DiskFine},
-		"nobody looks after its Members":               {[]v1alpha1.Member{off}, replica.DiskFine},
-		"nobody looks after one of its Members":        {[]v1alpha1.Member{away, off}, replica.DiskFine},
+		"its disks are away":                           {[]v1alpha1.Member{away}, replica.DiskLost, false},
+		"its disks are back":                           {[]v1alpha1.Member{member(givenUp(metav1.ConditionFalse, "A"))}, replica.DiskFine, false},
+		"the node does not say":                        {[]v1alpha1.Member{member(givenUp(metav1.ConditionUnknown, "A"))}, replica.DiskFine, true},
+		"nothing is said yet":                          {[]v1alpha1.Member{member(func(m *v1alpha1.Member) { m.Spec.Group.UUID, m.Spec.Group.Earlier = "B", []string{"A"} })}, replica.DiskFine, true},
+		"what is said is of an earlier record":         {[]v1alpha1.Member{member(givenUp(metav1.ConditionTrue, "A"), func(m *v1alpha1.Member) { m.Generation = 4 })}, replica.DiskFine, true},
+		"another group was given up":                   {[]v1alpha1.Member{member(givenUp(metav1.ConditionTrue, "Z"))}, replica.DiskFine, false},
+		"another Member records it":                    {[]v1alpha1.Member{away, member(records)}, replica.DiskFine, false},
+		"another one records it, and lost it":          {[]v1alpha1.Member{away, member(records, reason(v1alpha1.ReasonVolumeGroupLost))}, replica.DiskFailed, false},
+		"several record it":                            {[]v1alpha1.Member{away, member(records), member(records)}, replica.DiskFine, false},
+		"two gave it up, and it is away":               {[]v1alpha1.Member{away, away}, replica.DiskLost, false},
+		"two gave it up, and one says that it is back": {[]v1alpha1.Member{away, member(givenUp(metav1.ConditionFalse, "A"))}, replica.DiskFine, false},
+		"nobody looks after its Members":               {[]v1alpha1.Member{off}, replica.DiskFine, true},
+		"nobody looks after one of its Members":        {[]v1alpha1.Member{away, off}, replica.DiskFine, true},
+		"its node is silent":                           {[]v1alpha1.Member{silent}, replica.DiskFine, true},
+		"two gave it up, and one is silent":            {[]v1alpha1.Member{away, silent}, replica.DiskFine, true},
+		"two gave it up, and one does not say":         {[]v1alpha1.Member{away, member(givenUp(metav1.ConditionUnknown, "A"))}, replica.DiskFine, true},
 	} {
 		for _, sound := range []bool{false, true} {
-			got, doubtful := Of(v, c.members, map[string]bool{"off": true}, sound)
-			if got != c.want {
-				t.Errorf("%s, sound %t: %d, want %d", name, sound, got, c.want)
-			}
-			if want := name == "nobody looks after its Members" || name == "nobody looks after one of its Members"; doubtful != want {
-				t.Errorf("%s: doubtful %t", name, doubtful)
+			if got, doubtful := Of(v, c.members, trust, sound); got != c.want || doubtful != c.doubtful {
+				t.Errorf("%s, sound %t: %d, want %d; doubtful %t", name, sound, got, c.want, doubtful)
 			}
 		}
 	}
 	for _, v := range []*corev1.PersistentVolume{none, {}} {
-		if got, _ := Of(v, []v1alpha1.Member{empty}, nil, false); got != replica.DiskFine {
+		if got, _ := Of(v, []v1alpha1.Member{empty}, trust, false); got != replica.DiskFine {
 			t.Errorf("no group is on record: %d", got)
 		}
 	}

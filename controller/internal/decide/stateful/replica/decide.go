@@ -104,7 +104,7 @@ func settling(v view) *Decision {
 	case r.Doubtful && r.Disk == DiskSuspended:
 		return wait(v1alpha1.ReasonReplicaStarting, "The disks of replica %s failed. They are in maintenance, so it is not given up, and does not count as one that serves.", r.Name)
 	case r.Doubtful:
-		return wait(v1alpha1.ReasonReplicaStarting, "The disks of replica %s failed, and nobody has looked at them lately: it is not given up, and does not count as one that serves.", r.Name)
+		return wait(v1alpha1.ReasonReplicaStarting, "The disks of replica %s failed or were given up, and nobody can say how they are now: it is not given up, and does not count as one that serves.", r.Name)
 	case r.health == Available:
 		return wait(v1alpha1.ReasonReplicaNotSynced, "Replica %s is ready, and does not have the data yet.", r.Name)
 	}
