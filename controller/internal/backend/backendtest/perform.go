@@ -51,6 +51,10 @@ func (b *Backend) Block(name string) (release func()) {
 func (b *Backend) Perform(ctx context.Context, name string, steps backend.Steps) (done int, err error) {
 	b.mu.Lock()
 	h := b.hosts[name]
+	if name == "" {
+		// What guards the whole runs on no host.
+		h = &host{answer: Up}
+	}
 	if h == nil {
 		b.mu.Unlock()
 		return 0, b.misused("steps are to be performed on the unknown host %q", name)
@@ -106,6 +110,8 @@ func (b *Backend) perform(h *host, in backend.Step) error {
 		return b.misused("%s is to be performed and cannot run yet", s)
 	case s.On != h.name && (s.On != "" || s.Through != h.name):
 		return b.misused("%s is to be performed on host %s", s, h.name)
+	case h.name == "" && s.For == "":
+		return b.misused("%s guards nothing, and is to be performed on no host", s)
 	}
 	b.mu.Lock()
 	check := b.before
@@ -168,10 +174,15 @@ func (b *Backend) apply(h *host, s Step) error {
 		delete(h.extras, s.Owner)
 	case ActionShare:
 		sh := b.shares[s.Owner]
-		if sh == nil || len(sh.steps) == 0 || sh.steps[0].Digest() != s.Digest() {
+		// What guards waits for no other step.
+		i := -1
+		if sh != nil {
+			i = slices.IndexFunc(sh.steps, func(next Step) bool { return s.For != "" && next.For == s.For || s.For == "" && next.For == "" })
+		}
+		if i < 0 || sh.steps[i].Digest() != s.Digest() {
 			return b.misused("%s is not the next step of the whole", s)
 		}
-		sh.steps = sh.steps[1:]
+		sh.steps = slices.Concat(sh.steps[:i], sh.steps[i+1:])
 	default:
 		return b.misused("unknown step %s", s)
 	}

@@ -55,6 +55,13 @@ func (b *Backend) WholeStep(uid types.UID, via, what string, destroys, later boo
 	})
 }
 
+// GuardStep adds a step of the whole that keeps data from harm.
+func (b *Backend) GuardStep(uid types.UID, what string) {
+	b.share(uid, func(s *share) {
+		s.steps = append(s.steps, Step{Owner: uid, Does: ActionShare, What: what, For: what})
+	})
+}
+
 // Possible lets every step of the whole run.
 func (b *Backend) Possible(uid types.UID) {
 	b.share(uid, func(s *share) {

@@ -29,6 +29,8 @@ type Step struct {
 	Dirty bool
 	// NotYet is true for a step that cannot run yet.
 	NotYet bool
+	// For is what the step guards; empty for one that guards nothing.
+	For string
 	// Why is the reason that is shown.
 	Why string
 }
@@ -50,6 +52,9 @@ func (s Step) Vouches() bool { return false }
 
 // Later reports whether the step cannot run yet.
 func (s Step) Later() bool { return s.NotYet }
+
+// Guards names what the step guards.
+func (s Step) Guards() string { return s.For }
 
 // Digest identifies the step. When it becomes possible it still is the same step.
 func (s Step) Digest() string {

@@ -61,7 +61,8 @@ func Approve(r Request) Verdict {
 	approved := r.approved()
 	if r.Silent {
 		// The recorded plan stays until the host reports. What a person vouched for may have changed meanwhile.
-		return Verdict{Plan: still(r.Recorded, bound)}
+		guard, _ := guards(free)
+		return Verdict{Run: guard, Plan: still(r.Recorded, bound)}
 	}
 	if len(bound) == 0 {
 		// Steps may be over within the very look in which the approval came: no status has shown the plan as approved then.
@@ -70,7 +71,7 @@ func Approve(r Request) Verdict {
 	if approved && within(bound, r.Recorded) && r.vouched(bound) {
 		p := still(r.Recorded, bound)
 		p.Approved = true
-		return Verdict{Run: now(r.Steps), Plan: p}
+		return Verdict{Run: now(slices.Concat(free, bound)), Plan: p}
 	}
 	offer := r.Offer
 	if r.offered(bound) {
@@ -153,13 +154,14 @@ func digestOfPlan(uid, offer string, steps []v1alpha1.PlanStep) string {
 }
 
 // split returns the steps that need no approval, and those that do. A step that destroys binds the steps after it, and so does, where all is approved, one that does
-// more than to restore what was there.
+// more than to restore what was there. What guards comes first, and waits for nobody.
 func split(mode v1alpha1.Approval, steps []Step) (free, bound []Step) {
-	i := slices.IndexFunc(steps, func(s Step) bool { return binds(mode, s) })
+	guard, rest := guards(steps)
+	i := slices.IndexFunc(rest, func(s Step) bool { return binds(mode, s) })
 	if i < 0 {
-		return steps, nil
+		return slices.Concat(guard, rest), nil
 	}
-	return steps[:i:i], steps[i:]
+	return slices.Concat(guard, rest[:i]), rest[i:]
 }
 
 // Free reports whether steps can be taken of which nobody is asked. What waits for a person is looked at again when that person said something.
@@ -170,7 +172,7 @@ func Free(mode v1alpha1.Approval, steps []Step) bool {
 
 // binds reports whether a step needs approval by itself.
 func binds(mode v1alpha1.Approval, s Step) bool {
-	return s.Destroys() || mode == v1alpha1.ApprovalManual && !Restores(s)
+	return s.Destroys() || mode == v1alpha1.ApprovalManual && !Restores(s) && Guards(s) == ""
 }
 
 // now returns the steps up to the first that cannot run yet.

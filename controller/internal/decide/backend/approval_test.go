@@ -218,14 +218,6 @@ func TestDigestOf_order(t *testing.T) {
 	}
 }
 
-func TestByHost(t *testing.T) {
-	far := step{host: "n2", name: "x"}
-	got := ByHost([]Step{take("a"), far, take("b"), step{name: "whole", via: "n2"}})
-	if len(got) != 2 || show(got["n1"]) != "take a, take b" || show(got["n2"]) != "x, whole" {
-		t.Errorf("%v", got)
-	}
-}
-
 func TestApprove_isUsedUpWithinOneLook(t *testing.T) {
 	shown := Approve(ask(v1alpha1.ApprovalManual, wipeAndTake(), nil, "")).Plan
 	// The status shows the plan as it waited; the approval came and all steps ran since.
@@ -366,6 +358,45 @@ func TestApprove_restores(t *testing.T) {
 		"one that says nothing": {[]Step{take("a")}, "", "take a"},
 	} {
 		v := Approve(ask(v1alpha1.ApprovalManual, c.steps, nil, ""))
+		var waits []string
+		if v.Plan != nil {
+			for _, s := range v.Plan.Steps {
+				waits = append(waits, s.Action)
+			}
+		}
+		if show(v.Run) != c.run || strings.Join(waits, ", ") != c.plan {
+			t.Errorf("%s: runs %q, waits %q", name, show(v.Run), waits)
+		}
+	}
+}
+
+// guarding is a step that guards something.
+type guarding struct {
+	step
+	guards string
+}
+
+func (s guarding) Guards() string { return s.guards }
+
+// TestApprove_guards: what keeps data from harm waits for no approval of another step, and runs while nobody can say what else is left.
+func TestApprove_guards(t *testing.T) {
+	fence, destroys := guarding{step{name: "fence"}, "n9"}, step{name: "wipe", destroys: true}
+	asked := guarding{step{name: "release", destroys: true}, "n9"}
+	for name, c := range map[string]struct {
+		mode      v1alpha1.Approval
+		steps     []Step
+		silent    bool
+		run, plan string
+	}{
+		"behind one that destroys":         {v1alpha1.ApprovalAutomatic, []Step{destroys, fence}, false, "fence", "wipe"},
+		"where every plan is approved":     {v1alpha1.ApprovalManual, []Step{take("a"), fence}, false, "fence", "take a"},
+		"alone":                            {v1alpha1.ApprovalManual, []Step{fence}, false, "fence", ""},
+		"while nobody says what is left":   {v1alpha1.ApprovalAutomatic, []Step{take("a"), fence}, true, "fence", ""},
+		"one that a person has to approve": {v1alpha1.ApprovalAutomatic, []Step{fence, asked}, false, "fence", "release"},
+	} {
+		r := ask(c.mode, c.steps, nil, "")
+		r.Silent = c.silent
+		v := Approve(r)
 		var waits []string
 		if v.Plan != nil {
 			for _, s := range v.Plan.Steps {

@@ -42,6 +42,33 @@ func Restores(s Step) bool {
 	return ok && r.Restores() && !s.Destroys()
 }
 
+// Guard is a step of the whole that may keep data from harm whatever else is under way, such as that what a node did not write yet reaches no disk any more.
+type Guard interface {
+	// Guards names the job that the step is in; it is empty for a step that guards nothing. Such a job waits for no approval, no other step, and nothing that
+	// holds a deletion up. Its steps run on no host.
+	Guards() string
+}
+
+// Guards returns what a step says that it guards; empty for one that a person has to approve.
+func Guards(s Step) string {
+	if g, ok := s.(Guard); ok && !s.Destroys() {
+		return g.Guards()
+	}
+	return ""
+}
+
+// guards returns the steps that guard, and the others.
+func guards(steps []Step) (guard, rest []Step) {
+	for _, s := range steps {
+		if Guards(s) != "" {
+			guard = append(guard, s)
+		} else {
+			rest = append(rest, s)
+		}
+	}
+	return guard, rest
+}
+
 // Steps are the steps of one host in their order. Before each of them it is looked whether it may still be taken: an error in its place
 // says why not, and ends them.
 type Steps iter.Seq2[Step, error]
@@ -76,19 +103,6 @@ func Digest(v any) string {
 	}
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:16])
-}
-
-// ByHost returns steps in their order by the host that they run on: a step of the whole runs on the host that it names.
-func ByHost(steps []Step) map[string][]Step {
-	jobs := map[string][]Step{}
-	for _, s := range steps {
-		host := s.Host()
-		if host == "" {
-			host = s.Via()
-		}
-		jobs[host] = append(jobs[host], s)
-	}
-	return jobs
 }
 
 // StepError is why a step failed.

@@ -71,7 +71,8 @@ func (s *scope) judgeWhole() {
 	})
 	s.wholeFailure = work.Failure{}
 	for _, step := range s.whole.Steps {
-		if f, ok := s.failures[work.Place{Host: step.Via(), Whole: true}]; ok {
+		// What guards is told first.
+		if f, ok := s.failures[placeOf(step)]; ok && s.wholeFailure == (work.Failure{}) {
 			s.wholeFailure = f
 		}
 	}

@@ -164,3 +164,24 @@ func TestWhole_holdsTheDeletionUp(t *testing.T) {
 	s.lvm.Possible(c.UID)
 	s.untilGone("pool")
 }
+
+// TestWhole_guardsWhileVolumesHoldTheDeletion: of a storage whose deletion waits for volumes nothing is changed, but its data are kept from harm.
+func TestWhole_guardsWhileVolumesHoldTheDeletion(t *testing.T) {
+	s := newSuite(t, "n1")
+	c := s.cluster("pool", "n1")
+	s.addVolume(c, "n1", "v1")
+	s.delete(c)
+	s.settle("pool")
+	s.lvm.WholeStep(c.UID, "n1", "table", false, false)
+	s.lvm.GuardStep(c.UID, "fence")
+	s.until("pool", func(*v1alpha1.Cluster) string {
+		if log := s.lvm.Log(); !slices.Contains(log, "whole via : ChangeShare fence") {
+			return fmt.Sprint(log)
+		}
+		return ""
+	})
+	s.settle("pool")
+	if log := strings.Join(s.lvm.Log(), ", "); strings.Contains(log, "table") {
+		t.Errorf("a step ran that is no guard: %s", log)
+	}
+}

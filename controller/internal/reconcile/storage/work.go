@@ -31,7 +31,7 @@ func (r *Reconciler) again(ctx context.Context, s *scope) error {
 // Hosts that take long go on after the reconcile, and report when they are done.
 func (r *Reconciler) work(ctx context.Context, s *scope) error {
 	if s.blocked != "" || s.unstamped {
-		return nil
+		return r.protect(ctx, s)
 	}
 	jobs, errs := r.prepare(ctx, s)
 	s.note(r.Work.Run(ctx, r.guard(s), s.owner, jobs))
@@ -46,6 +46,21 @@ func (r *Reconciler) work(ctx context.Context, s *scope) error {
 		}
 	}
 	return errors.Join(append(errs, r.useUp(ctx, s))...)
+}
+
+// protect performs only what keeps data from harm: a storage whose deletion waits for its volumes still serves them.
+func (r *Reconciler) protect(ctx context.Context, s *scope) error {
+	jobs := map[work.Place][]backend.Step{}
+	for _, step := range s.verdict.Run {
+		if at := placeOf(step); at.Guard != "" {
+			jobs[at] = append(jobs[at], step)
+		}
+	}
+	if len(jobs) > 0 {
+		s.note(r.Work.Run(ctx, r.guard(s), s.owner, jobs))
+		s.assess()
+	}
+	return nil
 }
 
 // guarded performs the steps of a backend, and looks before each of them whether it may still be taken: a list of steps can take minutes,
@@ -189,13 +204,19 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) (map[work.Place][]ba
 // addWhole adds the steps of the whole storage, by the host that they run on. A host that is quiesced, or for which a write to the
 // API server failed in this pass, runs none.
 func (s *scope) addWhole(jobs map[work.Place][]backend.Step) {
-	for host, steps := range backend.ByHost(s.verdict.Run) {
-		h := s.host(host)
-		if s.troubles[host] != nil || h != nil && h.Flags.ShouldQuiesce() && !h.Flags.ShouldDestroy() {
+	for _, step := range s.verdict.Run {
+		at := placeOf(step)
+		h := s.host(at.Host)
+		if s.troubles[at.Host] != nil || h != nil && h.Flags.ShouldQuiesce() && !h.Flags.ShouldDestroy() {
 			continue
 		}
-		jobs[work.Place{Host: host, Whole: true}] = steps
+		jobs[at] = append(jobs[at], step)
 	}
+}
+
+// placeOf returns where a step of the whole runs: on the host that it names, and beside all others if it guards.
+func placeOf(step backend.Step) work.Place {
+	return work.Place{Host: step.Via(), Whole: true, Guard: backend.Guards(step)}
 }
 
 // note takes in what became of the jobs.

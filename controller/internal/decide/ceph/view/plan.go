@@ -42,9 +42,11 @@ func (v *View) decide() plan {
 		return p
 	}
 	if v.deleting() {
+		v.guard(&p)
 		v.tearDown(&p)
 		return p
 	}
+	v.guard(&p)
 	if !v.prepared(&p) {
 		return p
 	}
@@ -55,6 +57,40 @@ func (v *View) decide() plan {
 	// While Ceph is being asked nobody knows what is left to do: a plan that waits for its approval is not over.
 	p.silent = len(p.steps) == 0 && !v.seen.Current && Noted(v.seen.Cluster, v1alpha1.AnnotationCephFormed)
 	return p
+}
+
+// guard keeps data from harm, whatever else is under way: a Cluster whose deletion waits for its volumes serves them. Once nothing of it is wanted any more,
+// there is nothing to guard.
+func (v *View) guard(p *plan) {
+	if v.deleting() && Noted(v.seen.Cluster, v1alpha1.AnnotationCephRemoved) {
+		return
+	}
+	current := v.current()
+	plans := []ceph.Plan{v.planFence(current)}
+	if current.Quorum != nil && Noted(v.seen.Cluster, v1alpha1.AnnotationCephFormed) {
+		plans = append(plans, v.planFlags(v.hosts(), current))
+	}
+	v.add(p, plans...)
+}
+
+// current is what Ceph says now; nothing while it is being asked.
+func (v *View) current() ceph.Facts {
+	if v.seen.Ceph != nil && v.seen.Current {
+		return v.seen.Ceph.Facts
+	}
+	return ceph.Facts{}
+}
+
+// add takes over what the rules about Ceph want.
+func (v *View) add(p *plan, plans ...ceph.Plan) {
+	all := ceph.Together(plans...)
+	// While Ceph is being asked, the rules only say that they know nothing.
+	if v.seen.Current || v.seen.Asking != BeingAsked {
+		p.waits = append(p.waits, all.Waits...)
+	}
+	for _, s := range all.Steps {
+		v.translate(p, s)
+	}
 }
 
 // prepared sees to the keys and the configuration, which come before all else. It reports whether they are there.
@@ -117,10 +153,7 @@ func (v *View) unsaid(p *plan) {
 
 // facts has the rules about Ceph decide.
 func (v *View) facts(p *plan) {
-	hosts, current := v.hosts(), ceph.Facts{}
-	if v.seen.Ceph != nil && v.seen.Current {
-		current = v.seen.Ceph.Facts
-	}
+	hosts, current := v.hosts(), v.current()
 	formed := Noted(v.seen.Cluster, v1alpha1.AnnotationCephFormed)
 	first := slices.IndexFunc(v.seen.Workloads.Daemons, func(w Workload) bool { return w.First })
 	if current.Quorum != nil && (!formed || first >= 0) {
@@ -135,17 +168,10 @@ func (v *View) facts(p *plan) {
 	plans := []ceph.Plan{v.planMonitors(hosts, formed, current)}
 	if formed && current.Quorum != nil {
 		v.options(p)
-		plans = append(plans, v.planOSDs(hosts, current), v.planPools(current), v.planFlags(hosts, current), v.planFence(current), v.planUpgrade(hosts, current))
+		plans = append(plans, v.planOSDs(hosts, current), v.planPools(current), v.planUpgrade(hosts, current))
 		v.daemons(p, hosts, current)
 	}
-	all := ceph.Together(plans...)
-	// While Ceph is being asked, the rules only say that they know nothing.
-	if v.seen.Current || v.seen.Asking != BeingAsked {
-		p.waits = append(p.waits, all.Waits...)
-	}
-	for _, s := range all.Steps {
-		v.translate(p, s)
-	}
+	v.add(p, plans...)
 	if formed && current.Quorum != nil {
 		v.serve(p, current)
 	}

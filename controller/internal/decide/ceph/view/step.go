@@ -66,6 +66,17 @@ func (s Step) Restores() bool {
 	return false
 }
 
+// Guards names what the step keeps from harm: what is at an address, or the OSDs of a host. Each is in a job of its own.
+func (s Step) Guards() string {
+	switch s.Does {
+	case v1alpha1.ActionBlockClient, v1alpha1.ActionUnblockClient:
+		return "address " + s.Ceph.Name
+	case v1alpha1.ActionSetNoOut, v1alpha1.ActionUnsetNoOut:
+		return "host " + s.Ceph.Host
+	}
+	return ""
+}
+
 // rank orders the steps of the whole: each is possible now, whatever becomes of the others. Those come first of which nobody is ever asked, and those last of which a
 // person always is.
 func (s Step) rank() int {

@@ -67,7 +67,7 @@ func (v *View) deleting() bool { return !v.seen.Cluster.DeletionTimestamp.IsZero
 func (v *View) Hosts() []string {
 	var out []string
 	for _, n := range v.nodes() {
-		if !empty(record(v.member(n))) || v.daemonOn(n) {
+		if !v.empty(record(v.member(n))) || v.daemonOn(n) {
 			out = append(out, n)
 		}
 	}
@@ -80,15 +80,21 @@ func (v *View) daemonOn(node string) bool {
 	return w != nil && slices.ContainsFunc(w.Daemons, func(d Workload) bool { return d.Node == node })
 }
 
+// empty reports whether nothing of a record is left. Once the Cluster is given up its flags go with it.
+func (v *View) empty(r v1alpha1.MemberCeph) bool {
+	r.NoOut = r.NoOut && !Noted(v.seen.Cluster, v1alpha1.AnnotationCephRemoved)
+	return empty(r)
+}
+
 // Facts returns what is known about a host.
 func (v *View) Facts(host string) backend.Facts {
 	n, r := v.seen.Nodes[host], record(v.member(host))
 	f := backend.Facts{Up: n.Up(), TooEarly: n.Agent == decide.AgentConnecting, Data: nodestate.DataPresent}
-	f.Missing = n.Agent == decide.AgentMissing && empty(r)
+	f.Missing = n.Agent == decide.AgentMissing && v.empty(r)
 	switch {
 	case v.seen.Workloads == nil:
 		f.Data = nodestate.DataUnknown
-	case empty(r) && !v.daemonOn(host):
+	case v.empty(r) && !v.daemonOn(host):
 		f.Data = nodestate.DataAbsent
 	}
 	for _, o := range r.OSDs {
@@ -145,7 +151,7 @@ func (v *View) known(uuid string) (ceph.Answer, int) {
 // Decide returns what is to be done on the disks of one host, and how it is.
 func (v *View) Decide(m backend.Member) backend.Host {
 	r := record(m.Object)
-	h := backend.Host{Unused: empty(r), Devices: v.devices(m.Node, r), Watched: v.seen.Nodes[m.Node].Up()}
+	h := backend.Host{Unused: v.empty(r), Devices: v.devices(m.Node, r), Watched: v.seen.Nodes[m.Node].Up()}
 	for _, o := range r.OSDs {
 		// While Ceph is being asked, what it said last stands.
 		h.Serves = h.Serves || v.runs(o.UUID)
@@ -206,7 +212,7 @@ func (v *View) found(node string, r v1alpha1.MemberCeph) backend.Finding {
 
 // draining says what the removal of a host waits for.
 func (v *View) draining(node string, r v1alpha1.MemberCeph) backend.Finding {
-	if empty(r) && !v.daemonOn(node) {
+	if v.empty(r) && !v.daemonOn(node) {
 		return backend.Finding{}
 	}
 	text := "is being emptied"

@@ -35,6 +35,8 @@ type Performer interface {
 type Place struct {
 	Host  string
 	Whole bool
+	// Guard is what the job guards: it waits for no other one. Empty for one that guards nothing.
+	Guard string
 }
 
 // Work performs the steps of hosts, each host in its own goroutine, one job per host and storage at a time: steps of the whole wait for
@@ -130,7 +132,7 @@ func (w *Work) Running(o backend.Owner) map[string]bool {
 // Run starts the jobs that do not run and need not wait, waits a while for them, and returns what is known of every host.
 func (w *Work) Run(ctx context.Context, p Performer, o backend.Owner, steps map[Place][]backend.Step) map[Place]Outcome {
 	var started []*job
-	// The steps of a host come before those of the whole that run via it.
+	// The steps of a host come before those of the whole that run via it, and what guards comes before all.
 	for _, at := range slices.SortedFunc(maps.Keys(steps), order) {
 		if j := w.start(ctx, p, o, at, steps[at]); j != nil {
 			started = append(started, j)
@@ -153,6 +155,9 @@ wait:
 
 func order(a, b Place) int {
 	switch {
+	case a.Guard != b.Guard:
+		// "" comes last.
+		return strings.Compare(b.Guard, a.Guard)
 	case a.Whole == b.Whole:
 		return strings.Compare(a.Host, b.Host)
 	case b.Whole:
@@ -179,7 +184,7 @@ func (w *Work) start(ctx context.Context, p Performer, o backend.Owner, at Place
 	}
 	w.jobs[k] = j
 	// A job waits only for one that was begun before it, so no two wait for each other.
-	free := w.free(key{string(o.UID), Place{at.Host, !at.Whole}})
+	free := w.free(key{string(o.UID), Place{Host: at.Host, Whole: !at.Whole, Guard: at.Guard}})
 	w.group.Go(func() { w.perform(ctx, p, at.Host, j, steps, free) })
 	return j
 }

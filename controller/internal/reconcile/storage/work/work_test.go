@@ -268,3 +268,39 @@ type named func(ctx context.Context, name string) error
 func (n named) Perform(ctx context.Context, _ string, steps []backend.Step) (int, error) {
 	return 0, n(ctx, steps[0].Action())
 }
+
+// TestRun_guards: what guards waits for no other job, neither for one that takes long nor for one that fails.
+func TestRun_guards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New(t.Context(), time.Now)
+		defer w.Close()
+		p := Performer(steps(func(all []backend.Step) error {
+			if all[0].Action() == "fence" {
+				return nil
+			}
+			time.Sleep(5 * time.Minute)
+			return errors.New("broken")
+		}))
+		whole, guard := Place{Whole: true}, Place{Whole: true, Guard: "n9"}
+		slow := map[Place][]backend.Step{whole: {step{"", "make"}}}
+		w.Run(t.Context(), p, pool, slow)
+		both := map[Place][]backend.Step{whole: slow[whole], guard: {step{"", "fence"}}}
+		if out := w.Run(t.Context(), p, pool, both); !out[guard].Finished {
+			t.Errorf("while another job runs: %+v", out)
+		}
+		<-w.Late()
+		if out := w.Run(t.Context(), p, pool, both); !out[guard].Finished || out[whole].Failure.Message != "broken" {
+			t.Errorf("while another job waits after a failure: %+v", out)
+		}
+	})
+}
+
+// steps performs steps as a function of them says.
+type steps func([]backend.Step) error
+
+func (p steps) Perform(_ context.Context, _ string, all []backend.Step) (int, error) {
+	if err := p(all); err != nil {
+		return 0, err
+	}
+	return len(all), nil
+}

@@ -1,0 +1,58 @@
+package view
+
+import (
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// TestGuard_deletion: a Cluster whose deletion waits for its volumes still keeps its data from harm. Once it is given up there is nothing to guard.
+func TestGuard_deletion(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*Observation)
+		want   []string
+	}{
+		"volumes hold it":      {func(*Observation) {}, []string{v1alpha1.ActionBlockClient, v1alpha1.ActionSetNoOut}},
+		"its members go":       {func(o *Observation) { o.World.Members[0].DeletionTimestamp = o.Cluster.DeletionTimestamp }, []string{v1alpha1.ActionBlockClient}},
+		"it is given up":       {func(o *Observation) { o.Cluster.Annotations[v1alpha1.AnnotationCephRemoved] = "u" }, nil},
+		"Ceph is being asked":  {func(o *Observation) { o.Current, o.Asking = false, BeingAsked }, nil},
+		"its keys are missing": {func(o *Observation) { o.Cluster.DeletionTimestamp, o.Workloads.Keys = nil, false }, []string{v1alpha1.ActionBlockClient, v1alpha1.ActionSetNoOut}},
+	} {
+		o := joined(v1alpha1.ClusterSpec{Maintenance: []v1alpha1.HostName{"n1"}})
+		o.Cluster.DeletionTimestamp = &metav1.Time{Time: o.Now}
+		o.Clients = []ceph.Client{{Node: "n9", Addresses: []string{"10.0.0.9"}, Boot: "one", Tainted: true, Off: true}}
+		tt.change(&o)
+		w := New(o).Whole(nil)
+		var got []string
+		for _, s := range backend.Approve(backend.Request{UID: "u", Steps: w.Steps, Offer: "p-1", Silent: w.Silent}).Run {
+			if backend.Guards(s) != "" {
+				got = append(got, s.Action())
+			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestGuards: clients at each address, and each host, are guarded by themselves, and nothing that a person approves is.
+func TestGuards(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range []ceph.Step{{Do: ceph.BlockClient, Host: "n1", Name: "10.0.0.1"}, {Do: ceph.BlockClient, Host: "n1", Name: "10.0.0.2"}, {Do: ceph.SetNoOut, Host: "n1"}} {
+		if g := backend.Guards(Step{Does: actions[s.Do], Ceph: s}); g == "" || seen[g] {
+			t.Errorf("%s guards %q", s, g)
+		} else {
+			seen[g] = true
+		}
+	}
+	for _, s := range []Step{{Does: v1alpha1.ActionReplaceOSD, Loses: "x"}, {Does: v1alpha1.ActionUnblockClient, Loses: "x"}, {Does: v1alpha1.ActionStartMonitor}} {
+		if g := backend.Guards(s); g != "" {
+			t.Errorf("%s guards %q", s.Does, g)
+		}
+	}
+}
