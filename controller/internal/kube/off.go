@@ -30,7 +30,7 @@ var GoesOff = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*corev1.Node)
 		now, same := e.ObjectNew.(*corev1.Node)
-		return ok && same && (OutOfService(before) != OutOfService(now) || IsOff(before) != IsOff(now) || before.Status.NodeInfo.BootID != now.Status.NodeInfo.BootID)
+		return ok && same && (OutOfService(before) != OutOfService(now) || IsOff(before) != IsOff(now) || machine(before) != machine(now))
 	},
 }
 
@@ -47,11 +47,16 @@ func StripNode(o any) (any, error) {
 	}
 	out := &corev1.Node{TypeMeta: n.TypeMeta, ObjectMeta: n.ObjectMeta}
 	out.ManagedFields, out.Annotations = nil, nil
-	out.Spec.Taints, out.Status.Addresses, out.Status.NodeInfo.BootID = n.Spec.Taints, n.Status.Addresses, n.Status.NodeInfo.BootID
+	out.Spec.Taints, out.Status.Addresses, out.Status.NodeInfo = n.Spec.Taints, n.Status.Addresses, machine(n)
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			out.Status.Conditions = append(out.Status.Conditions, corev1.NodeCondition{Type: c.Type, Status: c.Status})
 		}
 	}
 	return out, nil
+}
+
+// machine is what a Node tells of its machine: which one it is, and its boot.
+func machine(n *corev1.Node) corev1.NodeSystemInfo {
+	return corev1.NodeSystemInfo{BootID: n.Status.NodeInfo.BootID, SystemUUID: n.Status.NodeInfo.SystemUUID}
 }

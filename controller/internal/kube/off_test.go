@@ -15,6 +15,7 @@ func TestGoesOff(t *testing.T) {
 		if n.Status.NodeInfo.BootID = boot; tainted {
 			n.Spec.Taints = []corev1.Taint{{Key: "node.kubernetes.io/out-of-service", Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}}
 		}
+		n.Status.NodeInfo.SystemUUID, n.Status.NodeInfo.KernelVersion = "m", "6.1"
 		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue}, {Type: corev1.NodeReady, Status: ready, Reason: "Said"}}
 		kept, err := StripNode(n)
@@ -22,7 +23,7 @@ func TestGoesOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, ok := kept.(*corev1.Node)
-		if !ok || len(out.Status.Conditions) != 1 || len(out.Status.Addresses) != 1 || out.Annotations != nil {
+		if !ok || len(out.Status.Conditions) != 1 || len(out.Status.Addresses) != 1 || out.Annotations != nil || out.Status.NodeInfo != (corev1.NodeSystemInfo{BootID: boot, SystemUUID: "m"}) {
 			t.Fatalf("%+v", kept)
 		}
 		return out

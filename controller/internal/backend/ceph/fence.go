@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/ceph"
@@ -42,7 +43,7 @@ func (b *Backend) clients(ctx context.Context, c *v1alpha1.Cluster) ([]decidecep
 
 // clientOf says what a node is as a client.
 func clientOf(n *corev1.Node) decideceph.Client {
-	out := decideceph.Client{Node: n.Name, Boot: n.Status.NodeInfo.BootID, Tainted: kube.OutOfService(n), Off: kube.IsOff(n)}
+	out := decideceph.Client{Node: n.Name, Boot: n.Status.NodeInfo.BootID, Machine: n.Status.NodeInfo.SystemUUID, Tainted: kube.OutOfService(n), Off: kube.IsOff(n)}
 	for _, a := range n.Status.Addresses {
 		// As Ceph lists them.
 		if ip, err := netip.ParseAddr(a.Address); a.Type == corev1.NodeInternalIP && err == nil {
@@ -88,7 +89,7 @@ func (b *Backend) blockClient(ctx context.Context, s view.Step) error {
 		if why := decideceph.MayBlock(s.Ceph, now, records); why != "" {
 			return nil, passing("%s", why)
 		}
-		return append(without(records, s), decideceph.Blocked{Node: s.Ceph.Host, Address: s.Ceph.Name, Boot: s.Ceph.Boot}), nil
+		return append(slices.DeleteFunc(records, s.Ceph.Blocked().Replaces), s.Ceph.Blocked()), nil
 	})
 	if err != nil {
 		return err
@@ -96,7 +97,7 @@ func (b *Backend) blockClient(ctx context.Context, s view.Step) error {
 	return b.onBlocklist(ctx, s, func(c *subvolume.Client, node netip.Addr) error { return c.Block(ctx, node, lasting) })
 }
 
-// unblockClient has the clients at an address let in, and then takes that off the record.
+// unblockClient has the clients at an address let in, and then takes that off the record. As long as another record is about the address it stays blocked.
 func (b *Backend) unblockClient(ctx context.Context, s view.Step) error {
 	now, err := b.clientNow(ctx, s.Ceph.Host)
 	if err != nil {
@@ -105,10 +106,13 @@ func (b *Backend) unblockClient(ctx context.Context, s view.Step) error {
 	if why := decideceph.MayUnblock(s.Ceph, now); why != "" {
 		return passing("%s", why)
 	}
-	if err := b.onBlocklist(ctx, s, func(c *subvolume.Client, node netip.Addr) error { return c.Unblock(ctx, node) }); err != nil {
-		return err
-	}
-	return b.noteBlocked(ctx, s, func(records []decideceph.Blocked) ([]decideceph.Blocked, error) { return without(records, s), nil })
+	return b.noteBlocked(ctx, s, func(records []decideceph.Blocked) ([]decideceph.Blocked, error) {
+		rest := slices.DeleteFunc(records, func(r decideceph.Blocked) bool { return r == s.Ceph.Blocked() })
+		if slices.ContainsFunc(rest, func(r decideceph.Blocked) bool { return r.Address == s.Ceph.Name }) {
+			return rest, nil
+		}
+		return rest, b.onBlocklist(ctx, s, func(c *subvolume.Client, node netip.Addr) error { return c.Unblock(ctx, node) })
+	})
 }
 
 // onBlocklist has the monitors change their list.
@@ -129,13 +133,12 @@ func (b *Backend) onBlocklist(ctx context.Context, s view.Step, change func(*sub
 	return change(volumes, node)
 }
 
-// without is the record without the address of a step.
-func without(records []decideceph.Blocked, s view.Step) []decideceph.Blocked {
-	return slices.DeleteFunc(slices.Clone(records), func(r decideceph.Blocked) bool { return r.Node == s.Ceph.Host && r.Address == s.Ceph.Name })
+// noteBlocked changes the record of the clients that are blocked. Several addresses can be worked on at the same time.
+func (b *Backend) noteBlocked(ctx context.Context, s view.Step, change func([]decideceph.Blocked) ([]decideceph.Blocked, error)) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error { return b.tryBlocked(ctx, s, change) })
 }
 
-// noteBlocked changes the record of the clients that are blocked.
-func (b *Backend) noteBlocked(ctx context.Context, s view.Step, change func([]decideceph.Blocked) ([]decideceph.Blocked, error)) error {
+func (b *Backend) tryBlocked(ctx context.Context, s view.Step, change func([]decideceph.Blocked) ([]decideceph.Blocked, error)) error {
 	c, err := b.cluster(ctx, s)
 	if err != nil {
 		return err

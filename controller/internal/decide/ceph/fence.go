@@ -10,8 +10,8 @@ type Client struct {
 	Node string
 	// Addresses that its kernel speaks from.
 	Addresses []string
-	// Boot identifies the boot that the node last told of; empty when it never told of one.
-	Boot string
+	// Boot identifies the boot that the node last told of; empty when it never told of one. Machine is the one that was booted; empty when the node does not say.
+	Boot, Machine string
 	// Tainted: a person says that the node is out of service. Off: that, and nothing was heard of the node for a while.
 	Tainted, Off bool
 }
@@ -22,6 +22,34 @@ type Blocked struct {
 	Address string `json:"address"`
 	// Boot of the node that is to be over before its clients may write again.
 	Boot string `json:"boot"`
+	// Machine that was booted: another one of the node's name says nothing about it. Empty when nobody knew.
+	Machine string `json:"machine,omitempty"`
+}
+
+// blocked is the record of the clients at an address of a node, as the node is now.
+func (c Client) blocked(address string) Blocked {
+	return Blocked{Node: c.Node, Address: address, Boot: c.Boot, Machine: c.Machine}
+}
+
+// covers reports whether a record says all that another one would.
+func (r Blocked) covers(other Blocked) bool {
+	return r == other || other.Machine == "" && r.Node == other.Node && r.Address == other.Address && r.Boot == other.Boot
+}
+
+// Replaces reports whether a record is about the same machine as an earlier one, so that it takes its place: it has the same boot, or says that it is that machine.
+func (r Blocked) Replaces(earlier Blocked) bool {
+	same := r.Boot != "" && r.Boot == earlier.Boot || r.Machine == earlier.Machine && (r.Machine != "" || r.Boot == earlier.Boot)
+	return same && r.Node == earlier.Node && r.Address == earlier.Address
+}
+
+// over reports whether a node tells that the boot of a record is: the same machine was booted since.
+func (r Blocked) over(c Client) bool {
+	return c.Boot != "" && c.Boot != r.Boot && r.Machine != "" && c.Machine == r.Machine
+}
+
+// unheard reports whether nobody tells of the machine of a record any more: its node is gone, or may be another machine.
+func (r Blocked) unheard(c Client) bool {
+	return c.Node == "" || c.Boot != "" && c.Boot != r.Boot && !r.over(c)
 }
 
 // Fence is what is wanted of the clients of nodes that are out of service.
@@ -31,8 +59,8 @@ type Fence struct {
 }
 
 // PlanFence blocks the clients of nodes that are off, so that what their pods wrote last cannot reach the disks after other pods took their place. They are
-// let in again once the node was booted anew, and nobody says any more that it is off: a kernel that lives on still has what it did not write.
-// Of a node that Kubernetes does not know any more nobody hears of another boot: a person lets its address go.
+// let in again once the same machine was booted anew, and nobody says any more that it is off: a kernel that lives on still has what it did not write.
+// Of a machine that is a node no more nobody hears of another boot: a person lets its address go.
 // An address that somebody else blocked stays blocked.
 func PlanFence(w Fence, f Facts) Plan {
 	var p Plan
@@ -48,8 +76,8 @@ func PlanFence(w Fence, f Facts) Plan {
 			p.wait("Node %s is out of service, and has no address by which its clients could be blocked.", c.Node)
 		}
 		for _, address := range c.Addresses {
-			r := Blocked{Node: c.Node, Address: address, Boot: c.Boot}
-			if !slices.Contains(w.Records, r) {
+			r := c.blocked(address)
+			if !slices.ContainsFunc(w.Records, func(have Blocked) bool { return have.covers(r) }) {
 				p.step(r.step(BlockClient, "The node is out of service: what its clients did not write yet may not reach the disks any more."))
 			}
 		}
@@ -62,21 +90,28 @@ func PlanFence(w Fence, f Facts) Plan {
 
 // recorded is about an address that is blocked on record.
 func (w Fence) recorded(p *Plan, r Blocked, f Facts) {
-	i := slices.IndexFunc(w.Clients, func(c Client) bool { return c.Node == r.Node })
-	if i < 0 {
+	c := Client{}
+	if i := slices.IndexFunc(w.Clients, func(c Client) bool { return c.Node == r.Node }); i >= 0 {
+		c = w.Clients[i]
+	}
+	now := c.blocked(r.Address)
+	switch {
+	case c.Node == "":
 		p.wait("Clients at %s stay blocked: Kubernetes does not know node %s any more. Once its machine is off for good, or was booted anew, approve UnblockClient in the plan of the Cluster.",
 			r.Address, r.Node)
 		w.keep(p, r, f)
-		p.step(r.release())
-		return
-	}
-	switch c := w.Clients[i]; {
-	case c.Off && c.Boot != r.Boot:
+		p.step(r.release("Kubernetes does not know the node any more, so nobody tells of another boot."))
+	case c.Off && !r.covers(now) && now.Replaces(r) && slices.Contains(c.Addresses, r.Address):
 		// The record is written anew, with the boot that is to be over now.
+	case r.unheard(c):
+		p.wait("Clients at %s stay blocked: node %s may be another machine by now, which tells nothing about the one before. Once that one is off for good, or was booted anew, approve UnblockClient in the plan of the Cluster.",
+			r.Address, r.Node)
+		w.keep(p, r, f)
+		p.step(r.release("The node may be another machine by now, so nobody tells of another boot of the one before."))
 	case c.Tainted:
 		p.wait("Clients at %s are blocked: node %s is out of service.", r.Address, r.Node)
 		w.keep(p, r, f)
-	case c.Boot == "" || c.Boot == r.Boot:
+	case !r.over(c):
 		p.wait("Clients at %s stay blocked until node %s was booted anew: what they did not write may be old by now.", r.Address, r.Node)
 		w.keep(p, r, f)
 	default:
@@ -92,12 +127,17 @@ func (w Fence) keep(p *Plan, r Blocked, f Facts) {
 }
 
 func (r Blocked) step(do Action, why string) Step {
-	return Step{Do: do, Host: r.Node, Name: r.Address, Boot: r.Boot, ID: -1, Why: why}
+	return Step{Do: do, Host: r.Node, Name: r.Address, Boot: r.Boot, Machine: r.Machine, ID: -1, Why: why}
 }
 
-// release lets the clients at the address of a node in that Kubernetes does not know any more. A person approves it.
-func (r Blocked) release() Step {
-	s := r.step(UnblockClient, "Kubernetes does not know the node any more, so nobody tells of another boot.")
+// Blocked is the record that a step is about.
+func (s Step) Blocked() Blocked {
+	return Blocked{Node: s.Host, Address: s.Name, Boot: s.Boot, Machine: s.Machine}
+}
+
+// release lets the clients at the address of a machine in that is a node no more. A person approves it.
+func (r Blocked) release(why string) Step {
+	s := r.step(UnblockClient, why)
 	s.Loses = fmt.Sprintf("You say that the machine that was node %s is off for good, or was booted anew. If it runs on, it writes at %s what is old by now.", r.Node, r.Address)
 	return s
 }
@@ -105,11 +145,11 @@ func (r Blocked) release() Step {
 // MayBlock says why the clients of a node may not be blocked by a step; empty if they may. c is what the node is like right before.
 func MayBlock(s Step, c Client, records []Blocked) string {
 	switch {
-	case slices.Contains(records, Blocked{Node: s.Host, Address: s.Name, Boot: s.Boot}):
+	case slices.Contains(records, s.Blocked()):
 		return ""
 	case !c.Off:
 		return fmt.Sprintf("node %s is not out of service any more", s.Host)
-	case c.Boot != s.Boot || !slices.Contains(c.Addresses, s.Name):
+	case c.Boot != s.Boot || c.Machine != s.Machine || !slices.Contains(c.Addresses, s.Name):
 		return fmt.Sprintf("node %s was booted anew, or has other addresses", s.Host)
 	}
 	return ""
@@ -119,13 +159,13 @@ func MayBlock(s Step, c Client, records []Blocked) string {
 // Kubernetes does not know it.
 func MayUnblock(s Step, c Client) string {
 	if s.Loses != "" {
-		// The person spoke of a node that is gone. Of one that is known its boot tells.
-		if c.Node != "" {
-			return fmt.Sprintf("Kubernetes knows node %s again", s.Host)
+		// The person spoke of a machine of which nobody hears. Of one that is the node its boot tells.
+		if !s.Blocked().unheard(c) {
+			return fmt.Sprintf("Kubernetes knows the machine of node %s again", s.Host)
 		}
 		return ""
 	}
-	if c.Tainted || c.Boot == "" || c.Boot == s.Boot {
+	if c.Tainted || !s.Blocked().over(c) {
 		return fmt.Sprintf("node %s is out of service, or was not booted anew", s.Host)
 	}
 	return ""

@@ -4,7 +4,7 @@ import "testing"
 
 func TestPlanFence(t *testing.T) {
 	node := func(boot string, changes ...func(*Client)) []Client {
-		c := Client{Node: "n1", Addresses: []string{"10.0.0.1"}, Boot: boot}
+		c := Client{Node: "n1", Addresses: []string{"10.0.0.1"}, Boot: boot, Machine: "m"}
 		for _, change := range changes {
 			change(&c)
 		}
@@ -14,7 +14,9 @@ func TestPlanFence(t *testing.T) {
 	tainted := func(c *Client) { c.Tainted = true }
 	nowhere := func(c *Client) { c.Addresses = nil }
 	two := func(c *Client) { c.Addresses = append(c.Addresses, "fd00::1") }
-	record := []Blocked{{Node: "n1", Address: "10.0.0.1", Boot: "one"}}
+	record := []Blocked{{Node: "n1", Address: "10.0.0.1", Boot: "one", Machine: "m"}}
+	older := []Blocked{{Node: "n1", Address: "10.0.0.1", Boot: "one"}}
+	other := func(c *Client) { c.Machine = "k" }
 	listed, none := &[]string{"10.0.0.1"}, &[]string{}
 	for name, tt := range map[string]struct {
 		clients []Client
@@ -41,6 +43,11 @@ func TestPlanFence(t *testing.T) {
 		"back, and tells of no boot":               {node(""), record, listed, "", "booted anew"},
 		"booted anew":                              {node("two"), record, listed, "UnblockClient 10.0.0.1 n1", ""},
 		"booted anew, and the list cannot be read": {node("two"), record, nil, "UnblockClient 10.0.0.1 n1", ""},
+		"another machine":                          {node("two", other), record, listed, "UnblockClient 10.0.0.1 n1", "another machine"},
+		"another machine, and let in":              {node("two", other), record, none, "BlockClient 10.0.0.1 n1; UnblockClient 10.0.0.1 n1", "another machine"},
+		"another machine that is off":              {node("two", other, off), record, listed, "BlockClient 10.0.0.1 n1; UnblockClient 10.0.0.1 n1", "another machine"},
+		"a record of no machine, booted anew":      {node("two"), older, listed, "UnblockClient 10.0.0.1 n1", "another machine"},
+		"a record of no machine, off still":        {node("one", off), older, listed, "BlockClient 10.0.0.1 n1", ""},
 		"gone from Kubernetes":                     {nil, record, listed, "UnblockClient 10.0.0.1 n1", "approve UnblockClient"},
 		"gone from Kubernetes, and let in":         {nil, record, none, "BlockClient 10.0.0.1 n1; UnblockClient 10.0.0.1 n1", "approve UnblockClient"},
 		"somebody else's address":                  {node("one"), nil, listed, "", ""},
@@ -50,7 +57,7 @@ func TestPlanFence(t *testing.T) {
 		p := PlanFence(Fence{Clients: tt.clients, Records: tt.records}, f)
 		check(t, name, p, tt.want, tt.waits)
 		for _, s := range p.Steps {
-			if asked := s.Loses != ""; asked != (s.Do == UnblockClient && tt.clients == nil) {
+			if asked := s.Loses != ""; asked != (s.Do == UnblockClient && name != "booted anew" && name != "booted anew, and the list cannot be read") {
 				t.Errorf("%s: whether a person approves %s: %t", name, s, asked)
 			}
 		}
@@ -60,28 +67,28 @@ func TestPlanFence(t *testing.T) {
 
 // TestMayUnblock_gone: a person lets the address of a node go that Kubernetes does not know any more.
 func TestMayUnblock_gone(t *testing.T) {
-	if got := MayUnblock((Blocked{Node: "n1", Address: "10.0.0.1", Boot: "one"}).release(), Client{}); got != "" {
+	if got := MayUnblock((Blocked{Node: "n1", Address: "10.0.0.1", Boot: "one"}).release("gone"), Client{}); got != "" {
 		t.Errorf("a node that is gone: %q", got)
 	}
 }
 
 // TestMayBlock: between the decision and the step a node may have come back.
 func TestMayBlock(t *testing.T) {
-	s := Step{Do: BlockClient, Host: "n1", Name: "10.0.0.1", Boot: "one"}
-	record := []Blocked{{Node: "n1", Address: "10.0.0.1", Boot: "one"}}
+	s := Step{Do: BlockClient, Host: "n1", Name: "10.0.0.1", Boot: "one", Machine: "m"}
+	record := []Blocked{{Node: "n1", Address: "10.0.0.1", Boot: "one", Machine: "m"}}
 	for name, tt := range map[string]struct {
 		now     Client
 		records []Blocked
 		block   bool
 		unblock bool
 	}{
-		"off":                   {Client{Addresses: []string{"10.0.0.1"}, Boot: "one", Off: true, Tainted: true}, nil, true, false},
-		"back":                  {Client{Addresses: []string{"10.0.0.1"}, Boot: "one"}, nil, false, false},
-		"back, and on record":   {Client{Addresses: []string{"10.0.0.1"}, Boot: "one"}, record, true, false},
-		"booted anew":           {Client{Addresses: []string{"10.0.0.1"}, Boot: "two"}, nil, false, true},
-		"booted anew, tainted":  {Client{Addresses: []string{"10.0.0.1"}, Boot: "two", Tainted: true}, nil, false, false},
-		"off after another one": {Client{Addresses: []string{"10.0.0.1"}, Boot: "two", Off: true, Tainted: true}, nil, false, false},
-		"at another address":    {Client{Addresses: []string{"10.0.0.2"}, Boot: "one", Off: true, Tainted: true}, nil, false, false},
+		"off":                   {Client{Addresses: []string{"10.0.0.1"}, Boot: "one", Machine: "m", Off: true, Tainted: true}, nil, true, false},
+		"back":                  {Client{Addresses: []string{"10.0.0.1"}, Boot: "one", Machine: "m"}, nil, false, false},
+		"back, and on record":   {Client{Addresses: []string{"10.0.0.1"}, Boot: "one", Machine: "m"}, record, true, false},
+		"booted anew":           {Client{Addresses: []string{"10.0.0.1"}, Boot: "two", Machine: "m"}, nil, false, true},
+		"booted anew, tainted":  {Client{Addresses: []string{"10.0.0.1"}, Boot: "two", Machine: "m", Tainted: true}, nil, false, false},
+		"off after another one": {Client{Addresses: []string{"10.0.0.1"}, Boot: "two", Machine: "m", Off: true, Tainted: true}, nil, false, false},
+		"at another address":    {Client{Addresses: []string{"10.0.0.2"}, Boot: "one", Machine: "m", Off: true, Tainted: true}, nil, false, false},
 		"gone":                  {Client{}, nil, false, false},
 	} {
 		if got := MayBlock(s, tt.now, tt.records); (got == "") != tt.block {
@@ -93,8 +100,22 @@ func TestMayBlock(t *testing.T) {
 		// What a person lets go is the address of a node that is gone: one that is back tells of its boot itself.
 		back := tt.now
 		back.Node = "n1"
-		if got := MayUnblock(record[0].release(), back); got == "" {
+		if got := MayUnblock(record[0].release("gone"), back); got == "" {
 			t.Errorf("%s: an approval of before lets in a node that is back", name)
+		}
+	}
+}
+
+// TestMayUnblock_stranger: another boot of another machine, or of one that nobody knows, says nothing about the machine that is blocked. A person does.
+func TestMayUnblock_stranger(t *testing.T) {
+	for name, machines := range map[string][2]string{"another machine": {"m", "k"}, "a machine that does not say": {"m", ""}, "a record of no machine": {"", "k"}, "nobody knows": {"", ""}} {
+		r := Blocked{Node: "n1", Address: "10.0.0.1", Boot: "one", Machine: machines[0]}
+		now := Client{Node: "n1", Addresses: []string{"10.0.0.1"}, Boot: "two", Machine: machines[1]}
+		if MayUnblock(r.step(UnblockClient, ""), now) == "" || MayUnblock(r.release(""), now) != "" {
+			t.Errorf("%s: by itself %q, by a person %q", name, MayUnblock(r.step(UnblockClient, ""), now), MayUnblock(r.release(""), now))
+		}
+		if n := now.blocked("10.0.0.1"); n.Replaces(r) || n.covers(r) {
+			t.Errorf("%s: the record of the machine of before is given up", name)
 		}
 	}
 }

@@ -64,8 +64,8 @@ type Step struct {
 	Path string
 	// Value is the size of a pool, or a major version.
 	Value int
-	// Boot of the node whose clients are blocked, or let in.
-	Boot string
+	// Boot and Machine of the node whose clients are blocked, or let in.
+	Boot, Machine string
 	// First: the monitor makes the cluster. It is true for one only, ever.
 	First bool
 	// Fresh: Ceph has never seen the OSD run.

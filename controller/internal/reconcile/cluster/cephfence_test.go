@@ -26,7 +26,7 @@ func (k *kubelet) user(tainted bool, ready corev1.ConditionStatus, boot string) 
 	}
 	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "user"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.9"}}
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
-	n.Status.NodeInfo.BootID = boot
+	n.Status.NodeInfo.BootID, n.Status.NodeInfo.SystemUUID = boot, "m"
 	if err := k.client.Status().Update(k.t.Context(), n); err != nil {
 		k.t.Fatal(err)
 	}

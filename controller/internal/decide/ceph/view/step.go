@@ -96,6 +96,9 @@ func (s Step) Digest() string {
 	if c.Boot != "" {
 		out = append(out, c.Boot)
 	}
+	if c.Machine != "" {
+		out = append(out, "machine "+c.Machine)
+	}
 	for _, d := range s.Devices {
 		out = append(out, d.Path, d.Serial, d.WWN, fmt.Sprint(d.SizeBytes))
 		if s.Does == v1alpha1.ActionWipeDevice {
