@@ -41,10 +41,13 @@ func states(name string) (active, clean bool) {
 	return active, clean
 }
 
-// short reports whether placement groups in a state lack copies, or may lack some. Those that only move have all of them.
+// lacking are words for placement groups that lack copies, have damaged ones, or whose copies nobody knows.
+var lacking = []string{"degraded", "undersized", "unknown", "inconsistent", "failed_repair", "recovery_unfound", "backfill_unfound"}
+
+// short reports whether placement groups in a state lack good copies, or may lack some. Those that only move have all of them.
 func short(name string) bool {
 	active, _ := states(name)
-	return !active || slices.ContainsFunc(strings.Split(name, "+"), func(w string) bool { return w == "degraded" || w == "undersized" || w == "unknown" })
+	return !active || slices.ContainsFunc(strings.Split(name, "+"), func(w string) bool { return slices.Contains(lacking, w) })
 }
 
 // major is the major version of a release by its name: the releases have the letters of the alphabet, and tentacle is 20.

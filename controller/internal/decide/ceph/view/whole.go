@@ -82,6 +82,11 @@ func (v *View) later(message string) string {
 	return message + " " + strings.Join(v.plan.waits[:min(5, len(v.plan.waits))], " ")
 }
 
+// old reports whether what was said last stands no more: nobody can ask, or the answer takes too long.
+func (v *View) old() bool {
+	return v.stale() != "" && (v.seen.Asking != BeingAsked || v.seen.Now.Sub(v.seen.Ceph.At) > patience)
+}
+
 // stale says how old what was said last is, while nobody can ask.
 func (v *View) stale() string {
 	t := v.seen.Ceph
@@ -99,7 +104,7 @@ func (v *View) monitorsReady() metav1.Condition {
 		return no(t, v1alpha1.ReasonCephKeysMissing, v.later("The keys of the Ceph cluster are missing."))
 	case !Noted(c, v1alpha1.AnnotationCephFormed):
 		return no(t, v1alpha1.ReasonCephForming, v.later("The first monitor is being started."))
-	case told == nil || told.Quorum == nil || v.stale() != "" && (v.seen.Asking != BeingAsked || v.seen.Now.Sub(told.At) > patience):
+	case told == nil || told.Quorum == nil || v.old():
 		return no(t, v1alpha1.ReasonCephUnreachable, "The monitors do not answer. "+v.seen.Asking)
 	}
 	var out []string
@@ -206,11 +211,13 @@ func (v *View) copies() metav1.Condition {
 		}
 	}
 	switch g := told.Groups; {
+	case v.old():
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonCephUnreachable, "Nobody can say which copies are there."+v.stale())
 	case g == nil:
 		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "Which copies are there cannot be read: "+backend.Cut(told.Problem, 512))
 	case g.Short > 0:
 		return no(t, v1alpha1.ReasonCopiesMissing, fmt.Sprintf(
-			"%d of %d placement groups lack copies now, %d copies of objects altogether. Ceph makes them anew where it has places for them.", g.Short, g.Total, g.Degraded))
+			"%d of %d placement groups lack copies now, or have damaged ones; %d copies of objects are missing. Ceph makes missing ones anew where it has places for them.", g.Short, g.Total, g.Degraded))
 	}
 	return yes(t, v1alpha1.ReasonCopiesSafe, fmt.Sprintf("There are %d copies of everything.", n)+v.stale())
 }

@@ -137,3 +137,23 @@ func TestFilesystem_unread(t *testing.T) {
 		})
 	}
 }
+
+// TestCopies_old: what Ceph said of the copies stands no longer than what it said of its monitors.
+func TestCopies_old(t *testing.T) {
+	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	for name, tt := range map[string]struct {
+		age    time.Duration
+		asking string
+		want   metav1.ConditionStatus
+	}{
+		"being asked":          {3 * time.Minute, BeingAsked, metav1.ConditionTrue},
+		"being asked for ever": {5 * time.Minute, BeingAsked, metav1.ConditionUnknown},
+		"it does not answer":   {3 * time.Minute, "no pod runs", metav1.ConditionUnknown},
+	} {
+		told := &Told{At: now.Add(-tt.age), Facts: ceph.Facts{Map: &ceph.Map{Pools: []ceph.Pool{{Name: "p", Size: 3}}}, Groups: &ceph.Groups{Total: 9, Clean: 9}}}
+		c := &v1alpha1.Cluster{Spec: v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{Replicas: 3}}}
+		if got := (&View{seen: Observation{Cluster: c, Ceph: told, Asking: tt.asking, Now: now}}).copies(); got.Status != tt.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
