@@ -35,6 +35,8 @@ const (
 	ConditionCephHealthy = "CephHealthy"
 	// ConditionCephConfigured: Ceph took every option of spec.ceph.config. Volumes are served all the same, so Ready does not depend on it.
 	ConditionCephConfigured = "CephConfigured"
+	// ConditionBlocklistKnown: the record of the Cluster says why each address on Ceph's blocklist is there. Ready does not depend on it.
+	ConditionBlocklistKnown = "BlocklistKnown"
 	// ConditionCopiesSafe: there are as many copies of everything as survive one loss while another host is away. Ready does not depend on it.
 	ConditionCopiesSafe = "CopiesSafe"
 	// ConditionDaemonsCurrent: every daemon has the image and the resources of the spec. Ready does not depend on it.
@@ -248,6 +250,8 @@ const (
 	ReasonCephHealthy     = "CephHealthy"
 	ReasonCephConfigured  = "CephConfigured"
 	ReasonCopiesSafe      = "CopiesSafe"
+	ReasonBlocklistKnown  = "BlocklistKnown"
+	ReasonClientsBlocked  = "ClientsBlocked"
 	ReasonDaemonsCurrent  = "DaemonsCurrent"
 	// ReasonDaemonsOutdated: daemons have another image or other resources than the spec wants. The message says which, and what they wait for.
 	ReasonDaemonsOutdated = "DaemonsOutdated"

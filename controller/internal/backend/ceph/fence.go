@@ -23,20 +23,15 @@ import (
 // lasting is how long an address stays on the blocklist if nobody takes it off: Ceph wants a time. An address that is let in too early is blocked again.
 const lasting = 5 * 365 * 24 * time.Hour
 
-// clients returns the nodes of which clients are to be blocked, or are on record as blocked. The nodes come from the cache: each step looks again.
-func (b *Backend) clients(ctx context.Context, c *v1alpha1.Cluster) ([]decideceph.Client, error) {
-	// A record that cannot be read is told by the decision.
-	records, _ := view.Blocked(c)
+// clients returns all nodes. They come from the cache: each step looks again.
+func (b *Backend) clients(ctx context.Context) ([]decideceph.Client, error) {
 	var nodes corev1.NodeList
 	if err := b.Client.List(ctx, &nodes); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	var out []decideceph.Client
+	out := make([]decideceph.Client, 0, len(nodes.Items))
 	for i := range nodes.Items {
-		n := clientOf(&nodes.Items[i])
-		if n.Tainted || slices.ContainsFunc(records, func(r decideceph.Blocked) bool { return r.Node == n.Node }) {
-			out = append(out, n)
-		}
+		out = append(out, clientOf(&nodes.Items[i]))
 	}
 	return out, nil
 }

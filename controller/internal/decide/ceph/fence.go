@@ -85,7 +85,32 @@ func PlanFence(w Fence, f Facts) Plan {
 	for _, r := range w.Records {
 		w.recorded(&p, r, f)
 	}
+	p.Waits = append(p.Waits, w.Strangers(f)...)
 	return p
+}
+
+// Strangers tells of addresses all of whose clients are blocked although no record says that the Cluster wanted it: somebody else did, or the record was lost.
+func (w Fence) Strangers(f Facts) []string {
+	if f.Blocked == nil {
+		return nil
+	}
+	var out []string
+	for _, address := range *f.Blocked {
+		if slices.ContainsFunc(w.Records, func(r Blocked) bool { return r.Address == address }) {
+			continue
+		}
+		where := "no node has this address"
+		if i := slices.IndexFunc(w.Clients, func(c Client) bool { return slices.Contains(c.Addresses, address) }); i >= 0 {
+			if w.Clients[i].Off {
+				// It is put on record.
+				continue
+			}
+			where = "that is node " + w.Clients[i].Node
+		}
+		out = append(out, fmt.Sprintf("All clients at %s are on Ceph's blocklist (%s), and no record of the Cluster says why. Once the machine that had the address is off for good, or was booted anew, run: ceph osd blocklist rm %s",
+			address, where, address))
+	}
+	return out
 }
 
 // recorded is about an address that is blocked on record.

@@ -42,6 +42,7 @@ func TestPlanFence(t *testing.T) {
 		"back without a boot, and let in":          {node("one"), record, none, "BlockClient 10.0.0.1 n1", "booted anew"},
 		"back, and tells of no boot":               {node(""), record, listed, "", "booted anew"},
 		"booted anew":                              {node("two"), record, listed, "UnblockClient 10.0.0.1 n1", ""},
+		"no node's address":                        {nil, nil, listed, "", "no node has this address"},
 		"booted anew, and the list cannot be read": {node("two"), record, nil, "UnblockClient 10.0.0.1 n1", ""},
 		"another machine":                          {node("two", other), record, listed, "UnblockClient 10.0.0.1 n1", "another machine"},
 		"another machine, and let in":              {node("two", other), record, none, "BlockClient 10.0.0.1 n1; UnblockClient 10.0.0.1 n1", "another machine"},
@@ -50,7 +51,7 @@ func TestPlanFence(t *testing.T) {
 		"a record of no machine, off still":        {node("one", off), older, listed, "BlockClient 10.0.0.1 n1", ""},
 		"gone from Kubernetes":                     {nil, record, listed, "UnblockClient 10.0.0.1 n1", "approve UnblockClient"},
 		"gone from Kubernetes, and let in":         {nil, record, none, "BlockClient 10.0.0.1 n1; UnblockClient 10.0.0.1 n1", "approve UnblockClient"},
-		"somebody else's address":                  {node("one"), nil, listed, "", ""},
+		"somebody else's address":                  {node("one"), nil, listed, "", "that is node n1), and no record"},
 	} {
 		f := facts(nil, up(1))
 		f.Blocked = tt.blocked

@@ -2,6 +2,7 @@ package view
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,6 +54,33 @@ func TestGuards(t *testing.T) {
 	for _, s := range []Step{{Does: v1alpha1.ActionReplaceOSD, Loses: "x"}, {Does: v1alpha1.ActionUnblockClient, Loses: "x"}, {Does: v1alpha1.ActionStartMonitor}} {
 		if g := backend.Guards(s); g != "" {
 			t.Errorf("%s guards %q", s.Does, g)
+		}
+	}
+}
+
+// TestBlocklist: an address that is blocked by no record is told, with the node that has it.
+func TestBlocklist(t *testing.T) {
+	for name, tt := range map[string]struct {
+		blocked *[]string
+		record  []ceph.Blocked
+		want    metav1.ConditionStatus
+		says    string
+	}{
+		"nothing is blocked":   {&[]string{}, nil, metav1.ConditionTrue, ""},
+		"by the record":        {&[]string{"10.0.0.9"}, []ceph.Blocked{{Node: "n9", Address: "10.0.0.9", Boot: "one", Machine: "m"}}, metav1.ConditionTrue, ""},
+		"the record is lost":   {&[]string{"10.0.0.9"}, nil, metav1.ConditionFalse, "node n9"},
+		"nobody can list them": {nil, nil, metav1.ConditionUnknown, ""},
+	} {
+		o := joined(v1alpha1.ClusterSpec{})
+		o.Ceph.Blocked, o.Clients = tt.blocked, []ceph.Client{{Node: "n9", Addresses: []string{"10.0.0.9"}, Boot: "one", Machine: "m"}}
+		text, err := BlockedText(o.Cluster, tt.record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Cluster.Annotations[v1alpha1.AnnotationCephBlocked] = text
+		v := New(o)
+		if got := v.blocklist(); got.Status != tt.want || !strings.Contains(got.Message, tt.says) || strings.Contains(strings.Join(v.plan.waits, " "), "no record of the Cluster says why") != (tt.says != "") {
+			t.Errorf("%s: %+v, waits %q", name, got, v.plan.waits)
 		}
 	}
 }

@@ -24,7 +24,7 @@ type Observation struct {
 	Addresses map[string]string
 	// Verdicts say what a disk on record is, by the UUID of its OSD. One that nobody could look at is missing.
 	Verdicts map[string]osd.Verdict
-	// Clients are the nodes that a person says are out of service, and those of which clients are blocked on record.
+	// Clients are all nodes: each may have the filesystem mounted.
 	Clients []ceph.Client
 	// Workloads are what is deployed; nil when that could not be read.
 	Workloads *Workloads

@@ -49,7 +49,7 @@ func (v *View) Whole([]backend.HostHealth) backend.Whole {
 	} else {
 		w.Warnings = append(w.Warnings, healthy)
 	}
-	w.Warnings = append(w.Warnings, v.configured(), v.upgraded(), v.copies())
+	w.Warnings = append(w.Warnings, v.configured(), v.upgraded(), v.copies(), v.blocklist())
 	return w
 }
 
@@ -277,4 +277,21 @@ func version(daemons []ceph.Daemon) string {
 		out = d.Version.String()
 	}
 	return out
+}
+
+// blocklist says whether every address on Ceph's blocklist is there by the record of the Cluster.
+func (v *View) blocklist() metav1.Condition {
+	const t = v1alpha1.ConditionBlocklistKnown
+	records, err := Blocked(v.seen.Cluster)
+	switch told := v.seen.Ceph; {
+	case err != nil:
+		return no(t, v1alpha1.ReasonClientsBlocked, fmt.Sprintf("Which clients are blocked cannot be read: %v.", err))
+	case told == nil || told.Blocked == nil || v.old():
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "Ceph has not said which addresses are on its blocklist.")
+	default:
+		if out := (ceph.Fence{Clients: v.seen.Clients, Records: records}).Strangers(told.Facts); len(out) > 0 {
+			return no(t, v1alpha1.ReasonClientsBlocked, backend.Cut(strings.Join(out[:min(3, len(out))], " "), 1024))
+		}
+		return yes(t, v1alpha1.ReasonBlocklistKnown, "The Cluster knows why each address on Ceph's blocklist is there.")
+	}
 }
