@@ -173,21 +173,27 @@ func (b *Backend) apply(h *host, s Step) error {
 		delete(h.groups, s.Owner)
 		delete(h.extras, s.Owner)
 	case ActionShare:
-		sh := b.shares[s.Owner]
-		// What guards waits for no other step.
-		i := -1
-		if sh != nil {
-			i = slices.IndexFunc(sh.steps, func(next Step) bool { return s.For != "" && next.For == s.For || s.For == "" && next.For == "" })
-		}
-		if i < 0 || sh.steps[i].Digest() != s.Digest() {
+		if !b.shares[s.Owner].take(s) {
 			return b.misused("%s is not the next step of the whole", s)
 		}
-		sh.steps = slices.Concat(sh.steps[:i], sh.steps[i+1:])
 	default:
 		return b.misused("unknown step %s", s)
 	}
 	b.log = append(b.log, s.String())
 	return nil
+}
+
+// take reports whether a step is the next one of the whole, and takes it off. What guards waits for no other step.
+func (sh *share) take(s Step) bool {
+	if sh == nil {
+		return false
+	}
+	i := slices.IndexFunc(sh.steps, func(next Step) bool { return next.For == s.For })
+	if i < 0 || sh.steps[i].Digest() != s.Digest() {
+		return false
+	}
+	sh.steps = slices.Concat(sh.steps[:i], sh.steps[i+1:])
+	return true
 }
 
 // ErrBroken is an error for tests that need one.

@@ -169,20 +169,25 @@ func (w *world) input() Input {
 			r.Crowded = "No node has room."
 		}
 		if m := w.nodes[c.home]; m != nil {
-			if r.Node, r.Disk = m.state, m.disk; m.beside && !r.Sound() && r.Disk == DiskFine {
-				r.Disk = DiskFailed
-			}
-			if m.old > 0 && (r.Disk == DiskFailed || r.Disk == DiskLost) {
-				r.Disk, r.Doubtful = DiskFine, true
-			}
-			if m.closed && m.state == NodeFine && (c.Phase == Absent || c.Phase == Pending) {
-				r.Node = NodeClosed
-			}
+			m.show(&r)
 		}
 		r.Tally, r.Steady, r.Late = c.tally, c.steady.Next(in, r), c.late.Next(in, r)
 		in.Replicas = append(in.Replicas, r)
 	}
 	return in
+}
+
+// show tells of a replica what is told of its node.
+func (m *machine) show(r *Replica) {
+	if r.Node, r.Disk = m.state, m.disk; m.beside && !r.Sound() && r.Disk == DiskFine {
+		r.Disk = DiskFailed
+	}
+	if m.old > 0 && (r.Disk == DiskFailed || r.Disk == DiskLost) {
+		r.Disk, r.Doubtful = DiskFine, true
+	}
+	if m.closed && m.state == NodeFine && (r.Phase == Absent || r.Phase == Pending) {
+		r.Node = NodeClosed
+	}
 }
 
 // pass is one pass of the controller: it remembers, asks people, decides until something is not blocked, acts, and records.
