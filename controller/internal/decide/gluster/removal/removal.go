@@ -183,7 +183,12 @@ func (f Facts) via(id string) string {
 // tearDown deletes what was made for the node, one kind after the other.
 func (f Facts) tearDown() Decision {
 	id := string(f.Node.UID)
-	if !f.Standing.Lost && Gone(f.Pool, id, f.Look) == gluster.No && !f.last(id) {
+	gone := Gone(f.Pool, id, f.Look)
+	switch {
+	case f.Standing.LostRefused != "" && gone != gluster.Yes:
+		// What is on record may be the word of a person that does not count any more: the server never left, and has its bricks.
+		return wait(metav1.ConditionFalse, v1alpha1.ReasonLostRefused, "The node is not taken for lost: %s Nothing of it is removed before the pool says that it left.", f.Standing.LostRefused)
+	case !f.Standing.Lost && gone == gluster.No && !f.last(id):
 		return f.returned(id)
 	}
 	switch {

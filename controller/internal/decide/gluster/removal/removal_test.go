@@ -63,6 +63,7 @@ func silent(f *Facts)    { f.Pool, f.Look = gluster.Pool{}, Unclear }
 func unloaded(f *Facts)  { f.Workload = gluster.No }
 func unclaimed(f *Facts) { f.Claims = gluster.No }
 func lost(f *Facts)      { f.Standing.Lost = true }
+func refused(f *Facts)   { f.Standing.LostRefused = "The server of the node answers." }
 
 func flags(up, data, quiesce, destroy bool) edit {
 	return func(f *Facts) { f.Standing.Flags = nodestate.Of(up, data, quiesce, destroy) }
@@ -107,6 +108,8 @@ func TestDecide(t *testing.T) {
 
 		"it left":                                  {[]edit{left}, "DeleteWorkload"},
 		"it left, and nobody answers":              {[]edit{left, silent}, "DeleteWorkload"},
+		"it was lost, answers, and no pool tells":  {[]edit{left, silent, refused}, "Wait LostRefused"},
+		"it was lost, answers, and left":           {[]edit{left, refused}, "DeleteWorkload"},
 		"the record is of another":                 {[]edit{left, silent, func(f *Facts) { f.Node.Annotations[v1alpha1.AnnotationPeerLeft] = "you" }}, "Wait PoolUnknown?"},
 		"nobody knows of the workload":             {[]edit{left, func(f *Facts) { f.Workload = gluster.Unknown }}, "Wait Removing?"},
 		"the workload is gone":                     {[]edit{left, unloaded}, "DeleteClaims"},
