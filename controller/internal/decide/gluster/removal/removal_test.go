@@ -106,8 +106,8 @@ func TestDecide(t *testing.T) {
 		"a stranger that is online is no lost one": {[]edit{alone, empty, peers(gluster.Peer{ID: "me", Online: true}, gluster.Peer{ID: "x", Online: true})}, "Wait PeerDown"},
 		"one that is offline comes back":           {[]edit{empty, peers(gluster.Peer{ID: "me", Online: true}, gluster.Peer{ID: "b"}, gluster.Peer{ID: "c"})}, "Wait PeerDown"},
 
-		"it left":                                  {[]edit{left}, "DeleteWorkload"},
-		"it left, and nobody answers":              {[]edit{left, silent}, "DeleteWorkload"},
+		"it left":                     {[]edit{left}, "DeleteWorkload"},
+		"it left, and nobody answers": {[]edit{left, silent}, "DeleteWorkload"},
 		"it was lost, answers, and no pool tells":  {[]edit{left, silent, refused}, "Wait LostRefused"},
 		"it was lost, answers, and left":           {[]edit{left, refused}, "DeleteWorkload"},
 		"the record is of another":                 {[]edit{left, silent, func(f *Facts) { f.Node.Annotations[v1alpha1.AnnotationPeerLeft] = "you" }}, "Wait PoolUnknown?"},
