@@ -31,6 +31,9 @@ func (e emptying) replace(v gluster.Volume, b gluster.Brick, m v1alpha1.GlusterM
 	if why := healed(v); why != nil {
 		return Decision{}, why
 	}
+	if why := copied(v, m, b); why != nil {
+		return Decision{}, why
+	}
 	limit, why := e.room(v, b)
 	if why != nil {
 		return Decision{}, why
@@ -124,6 +127,24 @@ func healed(v gluster.Volume) *block {
 		return lasting(no(v1alpha1.ReasonSplitBrain, "Volume %s has %d files whose copies contradict each other. Choose one of each.", v.Name, v.Heal.SplitBrain))
 	case v.Heal.Pending > 0:
 		return no(v1alpha1.ReasonHealing, "Volume %s has %d files to heal.", v.Name, v.Heal.Pending)
+	}
+	return nil
+}
+
+// copied says why the other bricks may not have all that a brick has. That nothing is left to heal proves nothing of a brick that nobody marked as lacking the data: one that a person
+// replaced, or the successor of one whose node was lost before it was full.
+func copied(v gluster.Volume, m v1alpha1.GlusterMove, b gluster.Brick) *block {
+	sub := v.Subvolumes[m.Subvolume]
+	for _, other := range sub.Bricks {
+		if gluster.SameID(other.ID, b.ID) {
+			continue
+		}
+		switch full, why := filled(sub, other); full {
+		case gluster.Unknown:
+			return unsure("Whether brick %s of volume %s has all data is not known: %s.", other.Path, v.Name, why)
+		case gluster.No:
+			return lasting(no(v1alpha1.ReasonHealing, "Brick %s of volume %s may not have all data: %s. Have the whole volume healed (heal full).", other.Path, v.Name, why))
+		}
 	}
 	return nil
 }
