@@ -266,7 +266,7 @@ var rules = []rule{
 		of:         []string{"controller/internal/ceph"},
 		except:     []string{"controller/internal/ceph/execpod"},
 		deny:       []string{"~/controller", "~/agent", "~/proto", grpcModule, protobufModule, runtimeModule, clientGoModule, kubernetesPrefix},
-		allow:      []string{"~/controller/internal/ceph", "~/controller/internal/decide/ceph"},
+		allow:      []string{"~/controller/internal/ceph", "~/controller/internal/decide/ceph", "~/controller/internal/decide/answer"},
 		denyDirect: []string{"os/exec", "net", "net/http"},
 	},
 	{

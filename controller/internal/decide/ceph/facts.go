@@ -7,21 +7,19 @@ import (
 	"fmt"
 	"slices"
 
+	"quarry.storage/quarry/controller/internal/decide/answer"
 	"quarry.storage/quarry/pkg/osd"
 )
 
-// Answer is what Ceph, or a node, says to a question. The zero value is that nobody could tell, and never counts as one of the others.
-type Answer int
+// Answer is what Ceph, or a node, says to a question.
+type Answer = answer.Answer
 
 // Answers.
 const (
-	Unknown Answer = iota
-	No
-	Yes
+	Unknown = answer.Unknown
+	No      = answer.No
+	Yes     = answer.Yes
 )
-
-// String is the answer as one word.
-func (a Answer) String() string { return [...]string{"unknown", "no", "yes"}[a] }
 
 // Host is a host of the Cluster. What concerns its workloads and disks comes from Kubernetes and its agent, not from Ceph.
 type Host struct {

@@ -8,28 +8,22 @@ package gluster
 import (
 	"slices"
 	"strings"
+
+	"quarry.storage/quarry/controller/internal/decide/answer"
 )
 
-// Answer is what somebody says to a question. The zero value is that nobody could tell, and never counts as one of the others.
-type Answer int
+// Answer is what somebody says to a question.
+type Answer = answer.Answer
 
 // Answers.
 const (
-	Unknown Answer = iota
-	No
-	Yes
+	Unknown = answer.Unknown
+	No      = answer.No
+	Yes     = answer.Yes
 )
 
-// String is the answer as one word.
-func (a Answer) String() string { return [...]string{"unknown", "no", "yes"}[a] }
-
 // Of is the answer that a known fact gives.
-func Of(is bool) Answer {
-	if is {
-		return Yes
-	}
-	return No
-}
+func Of(is bool) Answer { return answer.Of(is) }
 
 // Pool is what the servers say of themselves. A list that could not be read, or not to its end, is nil.
 type Pool struct {
