@@ -164,6 +164,7 @@ func removeWithin(t *testing.T, o v1alpha1.Storage, limit time.Duration) {
 		}
 		if time.Now().After(deadline) {
 			t.Errorf("%s %s is still there: %s", o.StorageKind(), o.GetName(), o.StorageStatus().Message)
+			dump(t, o)
 			return
 		}
 		time.Sleep(200 * time.Millisecond)
@@ -174,10 +175,13 @@ func removeWithin(t *testing.T, o v1alpha1.Storage, limit time.Duration) {
 func dump(t *testing.T, o v1alpha1.Storage) {
 	t.Helper()
 	for _, args := range [][]string{
-		{"kubectl", "get", "clusters,members,nfs,storagenodes", "-o", "wide"},
+		{"kubectl", "get", "clusters,members,iscsis,nfs,storagenodes", "-o", "wide"},
 		{"kubectl", "describe", strings.ToLower(o.StorageKind()) + "." + v1alpha1.Group, o.GetName()},
 		{"kubectl", "get", "pods", "-A", "-l", "app.kubernetes.io/part-of=quarry", "-o", "wide"},
-		{"kubectl", "-n", controllerNamespace, "logs", "deployment/quarry-controller", "--tail=60"},
+		{"kubectl", "get", "volumeattachments,persistentvolumes", "-o", "wide"},
+		{"kubectl", "get", "leases", "-A"},
+		{"kubectl", "-n", controllerNamespace, "logs", "-l", "app.kubernetes.io/part-of=quarry", "--all-containers", "--prefix", "--tail=80"},
+		{"kubectl", "-n", agentNamespace, "logs", "-l", "app.kubernetes.io/part-of=quarry", "-c", "agent", "--prefix", "--tail=60"},
 	} {
 		out, err := tryLab(args...)
 		t.Logf("%s\n%s", strings.Join(args, " "), out)

@@ -267,6 +267,7 @@ func TestObserve_whatCannotBeReadIsNamed(t *testing.T) {
 		"the content":             {func(f *fake) { f.probeErr["/dev/sda"] = errBroken }, "content: broken"},
 		"a virtual device":        {func(f *fake) { f.devices[0].Type = "dm" }, "content: devices of type dm are not opened"},
 		"a suspended device":      {func(f *fake) { f.devices[0].Suspended = true }, "content: the device is suspended"},
+		"a lost connection":       {func(f *fake) { f.devices[0].Held = "blocked" }, "content: its connection is lost (blocked), and the kernel keeps all requests"},
 		"a device new to udev":    {func(f *fake) { f.devices[0].Pending = true }, "content: udev has not finished with the device"},
 		"an empty drive":          {func(f *fake) { f.devices[0].SizeBytes = 0 }, "content: the device has no size"},
 		"two sizes":               {func(f *fake) { f.devices[0].SizeBytes = 512 }, "size: sysfs says 512 bytes, the device 1073741824"},

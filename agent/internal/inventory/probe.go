@@ -79,6 +79,9 @@ func (i *Inventory) unprobed(d *observed) string {
 		return fmt.Sprintf("devices of type %s are not opened", d.Type)
 	case d.Suspended:
 		return "the device is suspended"
+	case d.block.Held != "":
+		// A process with a thread that waits for it cannot end: a new agent would not start until the kernel gives the disk up.
+		return fmt.Sprintf("its connection is lost (%s), and the kernel keeps all requests", d.block.Held)
 	case d.block.Pending:
 		// udev looks at it right now. Reading it too would slow both down, and the device is refused until udev is done anyway.
 		return "udev has not finished with the device"

@@ -49,6 +49,9 @@ type Device struct {
 	Zoned string
 	// Suspended is true for a device-mapper device that blocks its readers.
 	Suspended bool
+	// Held is the state of a SCSI or NVMe disk that lost its connection, while the kernel keeps all requests for it, such as "blocked": who reads
+	// or opens it waits, and cannot be killed, until the connection is back or the kernel gives up. Empty otherwise.
+	Held string
 	// DMName and DMUUID of a device-mapper device.
 	DMName, DMUUID                string
 	Model, Serial, WWN, Transport string

@@ -140,6 +140,32 @@ func TestList_transport(t *testing.T) {
 	}
 }
 
+// A disk of which the connection is lost keeps who reads it; an offline one fails at once. A partition is as its disk.
+func TestList_held(t *testing.T) {
+	tr := newTree(t)
+	dir := tr.disk("pci0000:00/0000:00:01.0", "sda", "8:0")
+	tr.partition(dir, "sda1", "8:1")
+	tr.udev("8:0", "sda")
+	tr.udev("8:1", "sda1")
+	for state, want := range map[string]string{
+		"running": "", "offline": "", "transport-offline": "", "live": "", "blocked": "blocked", "created-blocked": "created-blocked", "quiesce": "quiesce",
+		"connecting": "connecting", "resetting": "resetting",
+	} {
+		tr.write(dir+"/device/state", state+"\n")
+		for _, d := range tr.list() {
+			if d.Held != want {
+				t.Errorf("%s while the state is %s: held %q", d.Name, state, d.Held)
+			}
+		}
+	}
+	tr.remove(dir + "/device/state")
+	for _, d := range tr.list() {
+		if d.Held != "" || len(d.Unreadable) > 0 {
+			t.Errorf("without a state: %+v", d)
+		}
+	}
+}
+
 func TestList_zoned(t *testing.T) {
 	for value, want := range map[string]string{"none": "", "host-managed": "host-managed", "host-aware": "host-aware"} {
 		tr := newTree(t)

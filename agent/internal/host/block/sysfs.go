@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -145,7 +146,15 @@ func (s *sysfs) queue() {
 		// A kernel without the attribute has no such disks.
 		s.dev.Zoned = zoned
 	}
+	// The attribute of SCSI and of NVMe has one name. Not every device has it.
+	if state := s.optional(filepath.Join(base, "device/state")); slices.Contains(held, state) {
+		s.dev.Held = state
+	}
 }
+
+// held are the states in which the kernel keeps requests: those of SCSI (drivers/scsi/scsi_sysfs.c), then those of NVMe (drivers/nvme/host/sysfs.c).
+// An offline disk is none of them: its requests fail at once.
+var held = []string{"blocked", "created-blocked", "quiesce", "connecting", "resetting"}
 
 // relations reads holders, slaves and partitions.
 func (s *sysfs) relations() {
