@@ -44,6 +44,7 @@ func outOfService(t *testing.T, node string) (back func()) {
 // TestIscsiNodeDies takes the power of the node that writes. Nothing else gets the volume until a person vouches that the node is off; then it is fenced,
 // the data is there on another node, and the node that returns is an initiator again.
 func TestIscsiNodeDies(t *testing.T) {
+	turn(t, 1, 5)
 	ownServer(t)
 	victim := spareNode(t)
 	heir := otherThan(victim)
@@ -89,7 +90,7 @@ func TestIscsiNodeDies(t *testing.T) {
 
 // TestIscsiTargetRestarts stops the target while a pod writes. The Iscsi is Warning and names it; the pod goes on by itself when the target is back.
 func TestIscsiTargetRestarts(t *testing.T) {
-	turn(t, 0, 10)
+	turn(t, 1, 10)
 	ownServer(t)
 	i := lun(t, "restarts", "--size", "256M")
 	c := claim(t, "restarts", i.Name, "32Mi")
@@ -145,7 +146,7 @@ func TestIscsiChap(t *testing.T) {
 
 // TestIscsiWipedLunIsNotReused puts another LUN under the number of the recorded one. Nobody makes anything on it, and nothing counts as gone.
 func TestIscsiWipedLunIsNotReused(t *testing.T) {
-	turn(t, 2, 10)
+	turn(t, 7, 10)
 	ownServer(t)
 	i := lun(t, "wiped-lun", "--size", "256M")
 	c := claim(t, "wiped-lun", i.Name, "32Mi")

@@ -57,7 +57,7 @@ func Instants(t testing.TB, of int) (first, step int) {
 }
 
 // oneOf is how many steps there are for each that a real kernel is tried at when the run has a turn.
-const oneOf = 3
+const oneOf = 6
 
 // survives lets the agent die before steps of a call and after the last one, repeats the call with the restarted agent, and wants the same
 // end.

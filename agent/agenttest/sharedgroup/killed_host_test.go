@@ -107,7 +107,7 @@ func (k killing) trace(c run.Command, out *os.File) (ended bool, err error) {
 // take eleven minutes.
 func TestRealHost_killedInsideLVM(t *testing.T) {
 	b := newBench(t)
-	first, step := conformance.Instants(t, 5)
+	first, step := conformance.Instants(t, 10)
 	for pass, killed := first, 1; killed > 0; pass += step {
 		killed = 0
 		c := &check{
