@@ -156,11 +156,18 @@ func removeWithin(t *testing.T, o v1alpha1.Storage, limit time.Duration) {
 	if err := kube.Delete(context.Background(), o); client.IgnoreNotFound(err) != nil {
 		t.Error(err)
 	}
-	deadline := time.Now().Add(limit)
+	begin := time.Now()
+	deadline, last := begin.Add(limit), ""
 	for {
 		err := kube.Get(context.Background(), client.ObjectKeyFromObject(o), o)
 		if apierrors.IsNotFound(err) {
+			t.Logf("%s %s is gone after %.1f s", o.StorageKind(), o.GetName(), time.Since(begin).Seconds())
 			return
+		}
+		// What it waited for tells where the time went.
+		if message := o.StorageStatus().Message; err == nil && message != last {
+			last = message
+			t.Logf("after %.1f s: %s", time.Since(begin).Seconds(), message)
 		}
 		if time.Now().After(deadline) {
 			t.Errorf("%s %s is still there: %s", o.StorageKind(), o.GetName(), o.StorageStatus().Message)
