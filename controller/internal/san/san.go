@@ -106,8 +106,12 @@ type Config struct {
 	Leases Leases
 	// Timeout is when LVM is ended on the writer; default sharedlun.ChangeTimeout.
 	Timeout time.Duration
+	// Processes tells which other processes are gone; nil when nothing does. Their records are stale at once.
+	Processes Processes
 	// Patience is after which time without a change another process's record is stale; default sharedlun.Patience.
 	Patience time.Duration
+	// Doubt is how long another process leaves its record unchanged before it is asked whether that process is gone; default one second.
+	Doubt time.Duration
 	// Pause is between two looks at a record that another process has; default 200 ms.
 	Pause time.Duration
 	// Now returns the time.
@@ -136,6 +140,8 @@ type memory struct {
 	// version is the last one that was seen, since when.
 	version string
 	since   time.Time
+	// asked is when it was asked last whether the process of that version is gone.
+	asked time.Time
 }
 
 // New makes a San.
@@ -145,6 +151,9 @@ func New(cfg Config) *San {
 	}
 	if cfg.Patience == 0 {
 		cfg.Patience = sharedlun.Patience
+	}
+	if cfg.Doubt == 0 {
+		cfg.Doubt = time.Second
 	}
 	if cfg.Pause == 0 {
 		cfg.Pause = 200 * time.Millisecond

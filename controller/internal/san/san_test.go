@@ -174,6 +174,41 @@ func TestSan_otherProcess(t *testing.T) {
 	}
 }
 
+// ended are processes that are known to be gone; asked counts the questions.
+type ended struct {
+	names []string
+	asked *int
+}
+
+func (e ended) Gone(_ context.Context, name string) bool {
+	*e.asked++
+	return slices.Contains(e.names, name)
+}
+
+// TestSan_goneProcess: the turn of a process that is gone is nobody's. One that works, or of which nothing is known, keeps it.
+func TestSan_goneProcess(t *testing.T) {
+	for name, tt := range map[string]struct {
+		gone  []string
+		doubt time.Duration
+		free  bool
+	}{
+		"gone":                {[]string{"csi/a/1"}, time.Nanosecond, true},
+		"another one is gone": {[]string{"csi/a/2"}, time.Nanosecond, false},
+		"it may be at work":   {[]string{"csi/a/1"}, time.Hour, false},
+	} {
+		f, asked := newFleet("n1", "n2"), 0
+		f.record, f.version, f.group.Epoch = writer.Record{Epoch: 4, Writer: "n1", Taken: "csi/a/1"}, 9, 4
+		s := f.san("engine/b/1")
+		s.cfg.Processes, s.cfg.Doubt = ended{tt.gone, &asked}, tt.doubt
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, err := s.Attach(ctx, ref, "a", "n1")
+		cancel()
+		if free := err == nil && f.record.Epoch == 5; free != tt.free || tt.doubt > time.Minute && asked > 0 {
+			t.Errorf("%s: %v, %+v, asked %d times", name, err, f.record, asked)
+		}
+	}
+}
+
 func TestSan_restoredBackup(t *testing.T) {
 	f := newFleet("n1", "n2", "n3")
 	f.group.Epoch = 7

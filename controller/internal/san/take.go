@@ -132,8 +132,19 @@ func (t *Turn) load(ctx context.Context) error {
 	if t.memory.version != version {
 		t.memory.version, t.memory.since = version, cfg.Now()
 	}
-	t.facts.Stale = sameRole(record.Taken, cfg.Self) || cfg.Now().Sub(t.memory.since) > cfg.Patience
+	t.facts.Stale = sameRole(record.Taken, cfg.Self) || cfg.Now().Sub(t.memory.since) > cfg.Patience || t.orphaned(ctx)
 	return nil
+}
+
+// orphaned reports whether the process that has the turn is gone. A turn that goes on changes the record or ends soon, so that nobody is asked about most of them.
+func (t *Turn) orphaned(ctx context.Context) bool {
+	cfg, now := t.san.cfg, t.san.cfg.Now()
+	taken := t.record.Taken
+	if cfg.Processes == nil || taken == "" || taken == cfg.Self || now.Sub(t.memory.since) < cfg.Doubt || now.Sub(t.memory.asked) < cfg.Doubt {
+		return false
+	}
+	t.memory.asked = now
+	return cfg.Processes.Gone(ctx, taken)
 }
 
 // fresh drops what counts only while the record is this process's own.

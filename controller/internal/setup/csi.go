@@ -65,7 +65,7 @@ func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 	}
 	driver := servable[cfg.Driver]
 	described, backend := driver.backend(csiWorld{
-		reader: mgr.GetClient(), live: direct, namespace: cfg.Namespace, pool: pool, log: mgr.GetLogger().WithName(cfg.Driver),
+		reader: mgr.GetClient(), live: direct, namespace: cfg.Namespace, pod: cfg.PodName, pool: pool, log: mgr.GetLogger().WithName(cfg.Driver),
 		runner: filesystems.NewMonitors(mgr.GetAPIReader(), start).Runner,
 	})
 	server := frame.New(frame.Config{

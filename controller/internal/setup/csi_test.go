@@ -114,7 +114,7 @@ func writesItsLeases(t *testing.T) {
 	t.Helper()
 	const uid = "6d1f8f3e-0000-4000-8000-000000000007"
 	k := san.KubernetesLeases{Client: clientOf(t, as(t, "quarry-csi")), Namespace: namespace, Now: time.Now}
-	first := writer.Record{Epoch: 1, Writer: "n1", Taken: csiRole + "1"}
+	first := writer.Record{Epoch: 1, Writer: "n1", Taken: san.ProcessName(san.RoleCSI, "pod")}
 	version, err := k.Store(t.Context(), uid, first, "")
 	if err == nil {
 		_, err = k.Store(t.Context(), uid, first.Idle(), version)

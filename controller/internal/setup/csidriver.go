@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,14 +37,13 @@ type csiWorld struct {
 	reader    client.Reader
 	live      client.Client
 	namespace string
-	pool      *agents.Pool
+	// pod that this runs in; empty outside one.
+	pod  string
+	pool *agents.Pool
 	// runner returns what runs commands of Ceph for the Cluster with a UID.
 	runner func(uid string) ceph.Runner
 	log    logr.Logger
 }
-
-// csiRole is what the processes of CSI drivers call themselves where they work beside the controller. One at a time works on a shared LUN.
-const csiRole = "csi/"
 
 // servable are the drivers, by name.
 var servable = map[string]csiDriver{
@@ -63,7 +61,9 @@ var servable = map[string]csiDriver{
 			leases := san.KubernetesLeases{Client: w.live, Namespace: w.namespace, Now: time.Now}
 			return iscsi.Driver(), iscsi.New(iscsi.Config{
 				Reader: w.reader, Nodes: calls, Fleet: members, Leases: leases, Log: w.log,
-				SAN: san.New(san.Config{Self: csiRole + uuid.NewString(), Nodes: calls, Fleet: members, Leases: leases}),
+				SAN: san.New(san.Config{
+					Self: san.ProcessName(san.RoleCSI, w.pod), Nodes: calls, Fleet: members, Leases: leases, Processes: san.Pods{Live: w.live, Namespace: w.namespace},
+				}),
 			})
 		},
 	},

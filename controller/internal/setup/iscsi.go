@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"encoding/hex"
 	"strings"
 	"time"
 
@@ -26,11 +25,11 @@ type lunAgents struct{ shared.Calls }
 func (a lunAgents) Node(name string) decide.Node { return a.Pool.Node(name) }
 
 // sharedLuns makes the backend of shared LUNs.
-func sharedLuns(m clients, pool *agents.Pool, namespace string) *iscsi.Backend {
+func sharedLuns(m clients, pool *agents.Pool, namespace, pod string) *iscsi.Backend {
 	calls := lunAgents{shared.Calls{Pool: pool}}
 	leases := san.KubernetesLeases{Client: direct{m.GetClient(), m.GetAPIReader()}, Namespace: namespace, Now: time.Now}
 	groups := san.New(san.Config{
-		Self: "engine/" + hex.EncodeToString(random(8)), Nodes: calls.Calls, Maker: calls.Calls,
+		Self: san.ProcessName(san.RoleEngine, pod), Nodes: calls.Calls, Maker: calls.Calls, Processes: san.Pods{Live: m.GetAPIReader(), Namespace: namespace},
 		Fleet: fleet.Fleet{Live: m.GetAPIReader(), Reader: m.GetClient(), Agents: pool}, Leases: leases,
 	})
 	return iscsi.New(iscsi.Config{

@@ -228,7 +228,7 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	if err != nil {
 		return fmt.Errorf("make what runs programs in pods: %w", err)
 	}
-	all, byKind := bindings(mgr, pool, cfg.Namespace, start), kinds{}
+	all, byKind := bindings(mgr, pool, cfg.Namespace, cfg.PodName, start), kinds{}
 	table := entries(all)
 	drivers, err := csiDrivers(ctx, mgr, cfg, table, byKind.profile)
 	if err != nil {

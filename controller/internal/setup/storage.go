@@ -66,13 +66,13 @@ func (d direct) List(ctx context.Context, l client.ObjectList, options ...client
 	return d.live.List(ctx, l, options...)
 }
 
-// bindings returns all kinds of storages. A new kind is added here.
-func bindings(m clients, pool *agents.Pool, namespace string, start execpod.Starter) []binding {
+// bindings returns all kinds of storages, for a process in a pod of a namespace. A new kind is added here.
+func bindings(m clients, pool *agents.Pool, namespace, pod string, start execpod.Starter) []binding {
 	local := &lvm.Backend{
 		Agents: pool, Changer: pool, Records: lvm.Recorder{Client: m.GetClient(), Live: m.GetAPIReader()}, Client: m.GetAPIReader(),
 	}
 	shares := &nfs.Backend{Agents: pool, Now: time.Now}
-	luns := sharedLuns(m, pool, namespace)
+	luns := sharedLuns(m, pool, namespace, pod)
 	files := filesystems.Backend(m, pool, start)
 	return []binding{
 		{

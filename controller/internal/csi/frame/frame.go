@@ -6,6 +6,7 @@ package frame
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -93,10 +94,15 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// A sweep may be changing something, too.
+	var sweeping sync.WaitGroup
+	defer sweeping.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	defer served.Stop()
 	s.calls.Log.Info("Serving the sidecars", "socket", s.cfg.Socket)
 	if b, ok := s.backend.(Sweeper); ok {
-		go s.sweep(ctx, b)
+		sweeping.Go(func() { s.sweep(ctx, b) })
 	}
 	select {
 	case <-ctx.Done():

@@ -10,7 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedlun"
 )
 
 // release has a person give the Iscsi san up, whatever is on its LUN.
@@ -44,6 +46,29 @@ func TestIscsi_deleteWithoutANode(t *testing.T) {
 	if s.san.Group(s.lun) != nil || s.san.Sessions("n1")+s.san.Sessions("n2") != 0 {
 		t.Errorf("left: %v", s.san.Group(s.lun))
 	}
+}
+
+// TestIscsi_turnOfAGoneProcess: the CSI driver goes with the last volume, and may have had the turn then. Nobody waits for it.
+func TestIscsi_turnOfAGoneProcess(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.add("san", nil, "n1", "n2")
+	i := s.until("san", hasPhase(v1alpha1.PhaseRunning))
+	leases := san.KubernetesLeases{Client: s.client, Namespace: namespace, Now: s.now}
+	r, version, err := leases.Load(t.Context(), string(i.UID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Taken = san.ProcessName(san.RoleCSI, "quarry-csi-iscsi-gone")
+	if _, err := leases.Store(t.Context(), string(i.UID), r, version); err != nil {
+		t.Fatal(err)
+	}
+	begin := s.now()
+	s.deleteIscsi("san")
+	s.untilGone("san")
+	if took := s.now().Sub(begin); took > sharedlun.Patience/2 {
+		t.Errorf("gone after %v", took)
+	}
+	s.noKeys()
 }
 
 // TestIscsi_released: a person gives the LUN up as it is. Its keys go all the same, so that others can use it.

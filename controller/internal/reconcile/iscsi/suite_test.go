@@ -107,7 +107,7 @@ func (s *suite) restart() {
 		Agents: s.san, Records: leases, Client: s.client, Live: live, Namespace: namespace, Now: s.now, Random: rand.Uint64,
 		Groups: san.New(san.Config{
 			Self: fmt.Sprintf("engine/%d", s.lives), Nodes: s.san, Maker: s.san, Fleet: fleet.Fleet{Live: live, Reader: s.client, Agents: s.san}, Leases: leases,
-			Pause: time.Millisecond, Now: s.now,
+			Processes: san.Pods{Live: s.client, Namespace: namespace}, Doubt: time.Millisecond, Pause: time.Millisecond, Now: s.now,
 		}),
 	})
 	s.r = New(storage.Config{
