@@ -43,7 +43,8 @@ func RunCSI(ctx context.Context, rc *rest.Config, cfg CSIConfig) error {
 		return fmt.Errorf("make client: %w", err)
 	}
 	borrower := &pki.Borrower{Client: direct, Namespace: cfg.Namespace}
-	pool := agents.New(ctx, agents.Config{TLS: borrower.ClientConfig, GroupsOnly: true, Log: mgr.GetLogger().WithName("agents")})
+	// The calls in progress at the end are answered first: a change of a shared group whose answer is lost keeps the turn, and others wait.
+	pool := agents.New(context.WithoutCancel(ctx), agents.Config{TLS: borrower.ClientConfig, GroupsOnly: true, Log: mgr.GetLogger().WithName("agents")})
 	defer pool.Close()
 	addresses := &frame.Addresses{Reader: mgr.GetClient(), Book: pool, Namespaces: agentsIn(cfg.Namespace, cfg.AgentNamespace), Port: cfg.AgentPort}
 	if err := addresses.SetupWithManager(ctx, mgr); err != nil {
