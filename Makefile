@@ -14,7 +14,6 @@ LDFLAGS := -s -w -X quarry.storage/quarry/pkg/version.Version=$(VERSION)
 # Results of the compiler do not name the directory, so that checkouts share them.
 export GOFLAGS := $(GOFLAGS) -trimpath
 GOBUILD := CGO_ENABLED=0 GOOS=linux go build -tags grpcnotrace -ldflags "$(LDFLAGS)"
-TEST_FLAGS := -shuffle=on -count=1
 # The architecture of the binaries and images; they run on Linux whatever they are built on.
 ARCH ?= $(shell go env GOHOSTARCH)
 BINARIES := agent controller
@@ -82,8 +81,7 @@ model: ## Run the protocol of shared LUNs over 100,000 random schedules. With a 
 # Lint vets; a second time costs minutes where nothing is cached.
 .PHONY: unit
 unit: deps ## Run unit, import-rule and API server tests with the race detector. RUN=regexp chooses.
-	assets=$$(bin/lab assets) && KUBEBUILDER_ASSETS=$$assets CGO_ENABLED=1 \
-	  go test -race -vet=off -ldflags "-s -w" $(TEST_FLAGS) -timeout 15m -run '$(RUN)' -v ./...
+	RUN='$(RUN)' test/unit
 
 .PHONY: random
 random: ## Drive Clusters on the model host through 10,000 random events. QUARRY_RANDOM_SEED=n and QUARRY_RANDOM_EVENTS=n choose others.
