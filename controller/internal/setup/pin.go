@@ -11,11 +11,16 @@ import (
 	decidepin "quarry.storage/quarry/controller/internal/decide/pin"
 	"quarry.storage/quarry/controller/internal/reconcile/driver"
 	"quarry.storage/quarry/controller/internal/reconcile/pin"
+	"quarry.storage/quarry/controller/internal/setup/rights"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
 // pins adds the reconciler that brings copies to the node of their source.
 func pins(ctx context.Context, mgr manager.Manager, table []driver.Entry) error {
+	role := rights.Role{Name: "quarry-pin", Controller: controllerPin, Reads: []rights.Resource{{Name: "persistentvolumeclaims"}}}
+	if err := rights.Check(ctx, mgr.GetClient(), role, rights.Patience); err != nil {
+		return fmt.Errorf("add reconciler of copies: %w", err)
+	}
 	drivers := make([]backend.Driver, 0, len(table))
 	for _, e := range table {
 		drivers = append(drivers, e.Profile.Driver)

@@ -238,7 +238,7 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	errs := []error{storages(ctx, mgr, cfg, pool, all, byKind, drivers, jobs, members)}
 	for name, add := range map[string]func() error{
 		controllerPin:      func() error { return pins(ctx, mgr, table) },
-		controllerStateful: func() error { return statefulClusters(mgr, cfg, members) },
+		controllerStateful: func() error { return statefulClusters(ctx, mgr, cfg, members) },
 		controllerHarbor:   func() error { return harborClusters(mgr) },
 	} {
 		if cfg.runs(name) {

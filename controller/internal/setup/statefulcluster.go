@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/reconcile/statefulcluster"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/told"
+	"quarry.storage/quarry/controller/internal/setup/rights"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -26,7 +28,11 @@ type tellings struct{ told, watched told.Members }
 
 // statefulClusters adds the reconciler of StatefulClusters, with a cache of its own: of pods the manager's cache holds the agents' only. It believes what the
 // storages tell of their members.
-func statefulClusters(mgr manager.Manager, cfg Config, members *tellings) error {
+func statefulClusters(ctx context.Context, mgr manager.Manager, cfg Config, members *tellings) error {
+	role := rights.Role{Name: "quarry-statefulcluster-view", Controller: controllerStateful, Reads: []rights.Resource{{Name: "pods"}, {Name: "persistentvolumeclaims"}}}
+	if err := rights.Check(ctx, mgr.GetClient(), role, rights.Patience); err != nil {
+		return fmt.Errorf("add reconciler of statefulclusters: %w", err)
+	}
 	owned, err := labels.NewRequirement(v1alpha1.LabelStatefulCluster, selection.Exists, nil)
 	if err != nil {
 		return fmt.Errorf("select pods of statefulclusters: %w", err)

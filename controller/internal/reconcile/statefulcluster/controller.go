@@ -22,14 +22,12 @@ import (
 // +kubebuilder:rbac:groups=quarry.storage,resources=statefulclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=quarry.storage,resources=statefulclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=quarry.storage,resources=statefulclusters/finalizers,verbs=update
-// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
-// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconciler reconciles StatefulClusters. The right to make and remove pods and claims is not among those above: it is given in each namespace, by
-// a binding of the ClusterRole quarry-statefulcluster.
+// Reconciler reconciles StatefulClusters. Its rights on pods and claims are not among those above. It reads them with the ClusterRole
+// quarry-statefulcluster-view, and makes and removes them in each namespace that has a binding of the ClusterRole quarry-statefulcluster.
 type Reconciler struct {
 	// Client reads StatefulClusters and PersistentVolumes, and writes.
 	Client client.Client

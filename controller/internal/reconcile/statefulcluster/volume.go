@@ -20,7 +20,6 @@ import (
 )
 
 // +kubebuilder:rbac:groups=quarry.storage,resources=members,verbs=get;list;watch
-// +kubebuilder:rbac:groups=storage.k8s.io,resources=csistoragecapacities,verbs=list
 
 // hold tells how the volumes of a replica are: on which nodes they can be used, and what is known of the disks that hold them.
 func (r *Reconciler) hold(ctx context.Context, s *scope, i *record.Identity, out *replica.Replica) error {
