@@ -84,9 +84,9 @@ unit: deps ## Run unit, import-rule and API server tests with the race detector.
 	RUN='$(RUN)' test/unit
 
 .PHONY: random
-random: ## Drive Clusters on the model host through 10,000 random events. QUARRY_RANDOM_SEED=n and QUARRY_RANDOM_EVENTS=n choose others.
+random: ## Drive Clusters on the model host through 10,000 random events. QUARRY_RANDOM_SEED=n and QUARRY_RANDOM_EVENTS=n choose others, QUARRY_TEST_TURN=n other worlds.
 	CGO_ENABLED=0 QUARRY_RANDOM=1 QUARRY_RANDOM_SEEDS=$${QUARRY_RANDOM_SEEDS:-25} QUARRY_RANDOM_EVENTS=$${QUARRY_RANDOM_EVENTS:-400} \
-	  go test -count=1 -timeout 30m -v ./controller/internal/randomtest/
+	  go test -count=1 -timeout 60m -v -run '$(RUN)' ./controller/internal/randomtest/
 
 .PHONY: images
 images: $(IMAGES) ## Build the images of both Dockerfiles for this machine with buildah into dist/.

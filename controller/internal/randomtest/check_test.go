@@ -131,11 +131,11 @@ func (w *world) readyIsTrue() {
 func (w *world) claimsServed() {
 	for _, c := range w.claims {
 		switch {
-		case c.deleting && !c.open:
+		case c.deleting && !c.open && (c.handle != "" || !w.waits(c)):
 			w.fail("claims are served", "%s is deleted, and its volume %s stays: %v", c.name, c.handle, c.refused)
 		case w.stranded(c):
 		case c.handle == "" && !w.legitimate(c):
-			w.fail("claims are served", "%s has no volume: %v", c.name, c.refused)
+			w.fail("claims are served", "%s, a copy of %q on %s, has no volume: %v", c.name, c.from, c.node, c.refused)
 		case c.handle != "" && c.wants > c.bytes && !w.retires(c.handle):
 			w.fail("claims are served", "%s has %d bytes and wants %d: %v", c.name, c.bytes, c.wants, c.refused)
 		}
@@ -153,10 +153,25 @@ func (w *world) legitimate(c *claim) bool {
 	case codes.NotFound:
 		return c.from != ""
 	case codes.Unavailable:
-		// A copy has to be where its source is, also if that node leaves, and waits until somebody lists it again or gives the copy up.
-		return w.retiring(c.node, c.cluster) || c.from != "" && w.leaves(c.node, c.cluster)
+		return w.waits(c)
 	}
 	return false
+}
+
+// waits reports whether a claim waits for a node that takes nothing new. A copy has to be where its source is, also if that node leaves or does not have the
+// group of the source, and waits until somebody lists it again or brings the group back. The provisioner goes on asking for it when its claim is deleted.
+func (w *world) waits(c *claim) bool {
+	if status.Code(c.refused) != codes.Unavailable {
+		return false
+	}
+	return w.retiring(c.node, c.cluster) || c.from != "" && (w.leaves(c.node, c.cluster) || w.sourceAway(c))
+}
+
+// sourceAway reports whether the volume or snapshot that a copy begins as is not on the node that the copy has to be on. It may have been deleted there, which
+// nobody can tell of a node without the group: unknown is not absent.
+func (w *world) sourceAway(c *claim) bool {
+	have, ok := w.record(c.node, c.from)
+	return !ok || !have.Present
 }
 
 // leaves reports whether a node leaves a Cluster, or has no Member of it any more.

@@ -8,9 +8,9 @@
 // synctest: time is that of the bubble, and an event happens once everything that the one before caused has come to rest. A seed
 // tells nearly the whole story: what goroutines do at one moment is up to the scheduler.
 //
-// `make unit` plays the lists of events that are kept, and a few worlds. `make random` plays 10,000 events, which takes minutes. A failure prints its seed and
-// the events that are left once those without a part in it are left out, as they are written into the table of kept lists. Scheduling is not deterministic
-// yet, so one seed can end in two ways.
+// `make unit` plays the lists of events that are kept, and a few worlds. `make random` plays 10,000 events. `make test` plays as many, in other worlds from commit to
+// commit. A failure prints its seed and the events that are left once those without a part in it are left out, as they are written into the table of
+// kept lists: scheduling is not deterministic, so one seed can end in two ways, and the list of events is what is kept.
 //
 // The stand-in for the API server knows what matters of one: versions and conflicts, generations, finalizers, the status subresource,
 // preconditions of deletions, field indexes, and caches that are behind. It does not enforce schemas, CEL rules and admission policies:
