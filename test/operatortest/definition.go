@@ -92,6 +92,17 @@ func Configuration(t testing.TB) Definition {
 	return define("harbor-operator "+harborOperator.version, kind, harborOperator.crd(t, bundle, "harborconfigurations.goharbor.io"))
 }
 
+// CertManager are those of cert-manager that Harbor's operator, and whoever looks after its issuer, asks for.
+func CertManager(t testing.TB) []Definition {
+	t.Helper()
+	var all []Definition
+	for kind, plural := range map[string]string{"Certificate": "certificates", "ClusterIssuer": "clusterissuers", "Issuer": "issuers"} {
+		k := schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: kind}
+		all = append(all, define("cert-manager "+certManager.version, k, certManager.crd(t, "deploy/crds/cert-manager.io_"+plural+".yaml", plural+".cert-manager.io")))
+	}
+	return all
+}
+
 // Tenants are the one that Harbor's operator brings along, and stand-ins for others, because the module of MinIO's operator cannot be fetched.
 func Tenants(t testing.TB) []Definition {
 	t.Helper()

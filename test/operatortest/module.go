@@ -19,7 +19,9 @@ type module struct{ path, version, sum string }
 
 var (
 	harborOperator = module{"github.com/goharbor/harbor-operator", "v1.3.0", "h1:zfB6l5l1km4hh6IhFP0Iopr9lSXdT60l0EqOB9Zp4tw="}
-	redisOperator  = module{"github.com/spotahome/redis-operator", "v1.2.4", "h1:H5koLVJOhxNuuqO90OmJNJOCKzO01VJdZDepsjjgZUs="}
+	// certManager is the newest release when this was written; its kinds have been v1 since release 1.0.
+	certManager   = module{"github.com/cert-manager/cert-manager", "v1.21.2", "h1:UWgoYM+KLNtRlqmoWOKjKBOBUPVHeepQ6/ac3ERJW68="}
+	redisOperator = module{"github.com/spotahome/redis-operator", "v1.2.4", "h1:H5koLVJOhxNuuqO90OmJNJOCKzO01VJdZDepsjjgZUs="}
 )
 
 // postgresOperators are the versions that are tested, the oldest first: the enum of PostgreSQL's versions differs.

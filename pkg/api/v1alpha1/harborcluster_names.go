@@ -13,6 +13,8 @@ const (
 	// ConditionConfigurationReady: Harbor's operator has applied the settings that HarborConfigurations have. It exists while there is one, and does not
 	// count for the status.
 	ConditionConfigurationReady = "ConfigurationReady"
+	// ConditionCertificatesReady: cert-manager is installed, and the issuer of Harbor's certificates is ready. It does not count for the status.
+	ConditionCertificatesReady = "CertificatesReady"
 )
 
 // Reasons of the conditions and events of a HarborCluster.
@@ -49,6 +51,12 @@ const (
 	ReasonHarborApplied = "Applied"
 	// ReasonHarborNotSeen: the HarborCluster, or what it names, could not be read. The conditions of its parts say what was seen last.
 	ReasonHarborNotSeen = "NotSeen"
+	// ReasonHarborCertManagerMissing: a CustomResourceDefinition of cert-manager is not installed.
+	ReasonHarborCertManagerMissing = "CertManagerMissing"
+	// ReasonHarborIssuerMissing: the issuer of Harbor's certificates does not exist.
+	ReasonHarborIssuerMissing = "IssuerMissing"
+	// ReasonHarborIssuerNotReady: cert-manager says that the issuer of Harbor's certificates is not ready.
+	ReasonHarborIssuerNotReady = "IssuerNotReady"
 	// ReasonHarborKept: the HarborCluster is deleted; its database and bucket stay, with the Secrets that open them.
 	ReasonHarborKept = "DataKept"
 	// ReasonHarborRemoved: the HarborCluster is deleted, and its database, bucket, volumes and Secrets with it.

@@ -197,7 +197,8 @@ type HarborClusterStatus struct {
 	// Status sums up the conditions: healthy, unhealthy or creating.
 	// +optional
 	Status HarborStatus `json:"status,omitempty"`
-	// Conditions: Ready, StorageReady, DatabaseReady, CacheReady and ServiceReady; and ConfigurationReady, which does not count for the status.
+	// Conditions: Ready, StorageReady, DatabaseReady, CacheReady and ServiceReady; and CertificatesReady and ConfigurationReady, which do not count for the
+	// status.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

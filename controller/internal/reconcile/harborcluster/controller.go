@@ -32,6 +32,7 @@ import (
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cert-manager.io,resources=clusterissuers,verbs=get
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=get;list;watch
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
@@ -91,7 +92,8 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) error {
 		s.blind = err
 		return err
 	}
+	unsure := r.certificates(ctx, s)
 	err := r.services(ctx, s)
 	s.serve = err == nil && s.act() && s.servicesReady()
-	return errors.Join(err, r.part(ctx, s, harbor.Service, r.service), r.configuration(ctx, s))
+	return errors.Join(unsure, err, r.part(ctx, s, harbor.Service, r.service), r.configuration(ctx, s))
 }

@@ -8,11 +8,14 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/harbor"
+	"quarry.storage/quarry/controller/internal/decide/harbor/issuer"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -81,6 +84,58 @@ func (r *Reconciler) configuration(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// certificates looks at what signs Harbor's certificates. It is no part: a Harbor that has its certificates runs on without.
+func (r *Reconciler) certificates(ctx context.Context, s *scope) error {
+	var err error
+	s.certificates, err = r.issuer(ctx, s)
+	if err != nil {
+		s.certificates = harbor.Pending(v1alpha1.ReasonHarborNotSeen, "What signs Harbor's certificates could not be looked at: "+err.Error())
+	}
+	if !s.certificates.Ready() {
+		// Issuers are not watched: the right to read one is all that is needed.
+		s.within(retry)
+	}
+	if apierrors.IsForbidden(err) {
+		s.certificates.Reason = v1alpha1.ReasonAccessDenied
+		return nil
+	}
+	return err
+}
+
+// issuer returns the state of the issuer that the spec names.
+func (r *Reconciler) issuer(ctx context.Context, s *scope) (harbor.State, error) {
+	ref, fault := issuer.Of(s.cluster)
+	if fault.Status != "" {
+		return fault, nil
+	}
+	var missing []string
+	for _, name := range ref.Definitions() {
+		err := r.Client.Get(ctx, types.NamespacedName{Name: name}, kube.Definition())
+		if client.IgnoreNotFound(err) != nil {
+			return harbor.State{}, fmt.Errorf("get customresourcedefinition %s: %w", name, err)
+		}
+		if err != nil {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return issuer.NotInstalled(missing), nil
+	}
+	o := ref.Object(s.cluster.Namespace)
+	if ref.Foreign() {
+		return ref.State(o), nil
+	}
+	switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(o), o); {
+	case meta.IsNoMatchError(err):
+		return issuer.NotInstalled(ref.Definitions()[1:]), nil
+	case apierrors.IsNotFound(err):
+		return ref.Absent(), nil
+	case err != nil:
+		return harbor.State{}, fmt.Errorf("get %s: %w", ref, err)
+	}
+	return ref.State(o), nil
+}
+
 // failure is the state of a part that could not be looked after.
 func failure(err error) harbor.State {
 	switch {
@@ -104,7 +159,11 @@ func (r *Reconciler) service(ctx context.Context, s *scope) (harbor.State, error
 	case err != nil:
 		return harbor.State{}, err
 	case got.object != nil:
-		return harbor.ServiceState(got.object, s.cluster.Spec.StrictReadiness), nil
+		state := harbor.ServiceState(got.object, s.cluster.Spec.StrictReadiness)
+		if !state.Ready() && s.certificates.Status == metav1.ConditionFalse {
+			state.Message += " " + s.certificates.Message
+		}
+		return state, nil
 	case got.obstacle.Reason == v1alpha1.ReasonHarborWaiting:
 		return harbor.Pending(v1alpha1.ReasonHarborWaiting, "Harbor is made once storage, database and cache are ready."), nil
 	}

@@ -31,6 +31,8 @@ type scope struct {
 	serve bool
 	// configuration is the state of the settings; zero when there are none.
 	configuration harbor.State
+	// certificates is the state of what signs Harbor's certificates.
+	certificates harbor.State
 	// blind says why the HarborCluster could not be looked at; nil when it could. The status says nothing new of the parts then.
 	blind error
 	// soonest is when the HarborCluster must be looked at again; zero when it need not.

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"quarry.storage/quarry/controller/internal/decide/harbor"
+	"quarry.storage/quarry/controller/internal/decide/harbor/issuer"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -53,7 +54,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, children cache.Cache) er
 	owner := handler.EnqueueRequestsFromMapFunc(clusterOfChild)
 	ofDatabase := handler.EnqueueRequestsFromMapFunc(clusterOfDatabase)
 	ofRedis := handler.EnqueueRequestsFromMapFunc(clusterOfRedis)
-	known := predicate.NewPredicateFuncs(func(o client.Object) bool { return harbor.IsDefinition(o.GetName()) })
+	known := predicate.NewPredicateFuncs(func(o client.Object) bool {
+		return harbor.IsDefinition(o.GetName()) || issuer.IsDefinition(o.GetName())
+	})
 	c, err := ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.HarborCluster{}, builder.WithPredicates(predicate.NewPredicateFuncs(r.noteForeground), predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(kube.Definition(), everyone, builder.WithPredicates(known)).

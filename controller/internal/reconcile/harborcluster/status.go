@@ -47,13 +47,18 @@ func fill(status *v1alpha1.HarborClusterStatus, s *scope) {
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
 	status.Status = harbor.Overall(conditions)
-	if s.configuration.Status == "" {
-		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionConfigurationReady)
+	beside(status, s, v1alpha1.ConditionCertificatesReady, s.certificates)
+	beside(status, s, v1alpha1.ConditionConfigurationReady, s.configuration)
+}
+
+// beside writes a condition that does not count for the status. It goes where there is nothing to tell.
+func beside(status *v1alpha1.HarborClusterStatus, s *scope, condition string, is harbor.State) {
+	if is.Status == "" {
+		meta.RemoveStatusCondition(&status.Conditions, condition)
 		return
 	}
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionConfigurationReady, Status: s.configuration.Status, Reason: s.configuration.Reason, Message: s.configuration.Message,
-		ObservedGeneration: s.cluster.Generation,
+		Type: condition, Status: is.Status, Reason: is.Reason, Message: is.Message, ObservedGeneration: s.cluster.Generation,
 	})
 }
 

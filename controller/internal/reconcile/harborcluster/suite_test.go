@@ -47,6 +47,7 @@ func newSuite(t *testing.T) *suite {
 	t.Helper()
 	c := newClient(t)
 	c.install(operatortest.Latest(t)...)
+	c.install(operatortest.CertManager(t)...)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "harbor-"}}
 	must(t, c.Create(t.Context(), ns))
 	s := &suite{t: t, client: c, events: events.NewFakeRecorder(1000), namespace: ns.Name, log: &journal{}}
@@ -57,6 +58,7 @@ func newSuite(t *testing.T) *suite {
 	}}
 	c.share(s.r)
 	s.secret("admin", "secret")
+	s.issuer("Issuer", "i", "True")
 	return s
 }
 
