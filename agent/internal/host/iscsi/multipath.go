@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"quarry.storage/quarry/agent/internal/host/iscsi/pathconf"
 	"quarry.storage/quarry/agent/internal/host/run"
 )
 
@@ -22,6 +23,19 @@ const (
 func (h *Host) multipath() bool {
 	text, err := os.ReadFile(filepath.Join(h.cfg.Proc, "1/net/unix"))
 	return err == nil && strings.Contains(string(text), "@/org/kernel/linux/storage/multipathd")
+}
+
+// PathConfig asks multipathd what it works with.
+func (h *Host) PathConfig(ctx context.Context) (pathconf.Config, error) {
+	res, err := h.beside(ctx, multipathd, "show", "config")
+	if err != nil {
+		return pathconf.Config{}, fmt.Errorf("configuration of multipathd: %w", err)
+	}
+	c, whole := pathconf.Parse(string(res.Stdout))
+	if !whole {
+		return c, fmt.Errorf("configuration of multipathd: it said %.80q", res.Stdout)
+	}
+	return c, nil
 }
 
 // Flush removes a multipath map by multipathd's own tool: nobody else works on its maps. A map that is not there needs no work. The kernel refuses for one
@@ -74,22 +88,26 @@ func unlessGone(err error) error {
 }
 
 func (h *Host) flush(ctx context.Context, name string) error {
+	if _, err := h.beside(ctx, multipath, "-f", name); err != nil {
+		return fmt.Errorf("remove the multipath map %s: %w", name, err)
+	}
+	return nil
+}
+
+// beside runs a tool of multipathd's own installation.
+func (h *Host) beside(ctx context.Context, tool string, args ...string) (run.Result, error) {
 	pid, err := h.process(multipathd)
 	if err == nil && pid == 0 {
 		err = fmt.Errorf("%s: %w", multipathd, fs.ErrNotExist)
 	}
 	if err != nil {
-		return fmt.Errorf("remove the multipath map %s: %w", name, err)
+		return run.Result{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	_, err = h.cfg.Runner.Run(ctx, run.Command{Path: nsenter, Args: []string{
-		"--mount=" + filepath.Join(h.cfg.Proc, strconv.Itoa(pid), "ns/mnt"), "--net=" + h.network(), "--", multipath, "-f", name,
-	}})
-	if err != nil {
-		return fmt.Errorf("remove the multipath map %s: %w", name, err)
-	}
-	return nil
+	return h.cfg.Runner.Run(ctx, run.Command{Path: nsenter, Args: append([]string{
+		"--mount=" + filepath.Join(h.cfg.Proc, strconv.Itoa(pid), "ns/mnt"), "--net=" + h.network(), "--", tool,
+	}, args...)})
 }
 
 // process finds a process of a name in the host's network; 0 when there is none.
