@@ -34,6 +34,9 @@ func start() int {
 	if len(os.Args) > 1 && os.Args[1] == cephchild.Command {
 		return cephchild.Main(os.Args, os.Stdin, os.Stdout)
 	}
+	if len(os.Args) > 1 && os.Args[1] == doctorCommand {
+		return examine(context.Background(), os.Args[2:], os.Stdout, os.Stderr)
+	}
 	cfg, err := config.Parse(os.Args[1:], os.Getenv)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

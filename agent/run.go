@@ -46,7 +46,7 @@ func run(ctx context.Context, cfg config.Config) error {
 	log := newLog(cfg.Verbosity)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	turn := sole.New(sole.Config{Dir: cfg.LVMDir, Proc: cfg.ProcDir, Except: []string{child.Command, cephchild.Command}, Pause: pause, Log: log.WithName("sole")})
+	turn := sole.New(sole.Config{Dir: cfg.LVMDir, Proc: cfg.ProcDir, Except: []string{child.Command, cephchild.Command, doctorCommand}, Pause: pause, Log: log.WithName("sole")})
 	id := identity.New(identity.Config{
 		NodeName: cfg.NodeName, Log: log.WithName("identity"),
 		Signer: identity.API{URL: cfg.APIServer, TokenFile: cfg.TokenFile, CAFile: cfg.CAFile},

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 
 	"quarry.storage/quarry/agent/agenttest"
 	"quarry.storage/quarry/agent/internal/config"
+	"quarry.storage/quarry/agent/internal/doctor"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
@@ -150,4 +152,25 @@ func waitForProbe(t *testing.T, address, says string) {
 		}
 	}
 	t.Fatalf("the probe says %q, not %q", body, says)
+}
+
+func TestTopics(t *testing.T) {
+	for args, want := range map[string]struct {
+		types []string
+		code  int
+	}{
+		"":                   {doctor.Types, 0},
+		"--for=nfs":          {[]string{"nfs"}, 0},
+		"--for=iscsi,cephfs": {[]string{"iscsi", "cephfs"}, 0},
+		"--for=fibre":        {nil, exitUsage},
+		"--for=":             {nil, exitUsage},
+		"lvm":                {nil, exitUsage},
+		"--what":             {nil, exitUsage},
+		"--help":             {nil, 0},
+	} {
+		types, code := topics(strings.Fields(args), io.Discard)
+		if !slices.Equal(types, want.types) || code != want.code {
+			t.Errorf("%q: %v, %d", args, types, code)
+		}
+	}
 }

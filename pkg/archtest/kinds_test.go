@@ -84,9 +84,9 @@ func constantsIn(t *testing.T, path string) []string {
 }
 
 // namers may name storage types although they are no room of one: the API, what both sides know of one type, and the places that put
-// the program together or bind a kind to its backends.
+// the program together or bind a kind to its backends, and what says of each type what a node lacks for it.
 var namers = []string{
-	"pkg/api", "pkg/quarry", "pkg/volumeid", "pkg/sharedlun", "pkg/sharedvolume", "pkg/cephvolume", "controller/internal/setup", "controller/internal/reconcile/cluster", "agent/agenttest",
+	"pkg/api", "pkg/quarry", "pkg/volumeid", "pkg/sharedlun", "pkg/sharedvolume", "pkg/cephvolume", "controller/internal/setup", "controller/internal/reconcile/cluster", "agent/agenttest", "agent/internal/doctor",
 }
 
 // words are packages in which a literal means something else. Constants count there as everywhere.

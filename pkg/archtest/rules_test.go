@@ -58,6 +58,21 @@ var rules = []rule{
 		denyDirect: []string{"os", "os/exec", "net", "net/http", "syscall", "golang.org/x/sys/unix"},
 	},
 	{
+		name:       "what the doctor says of a node is pure",
+		of:         []string{"agent/internal/doctor"},
+		except:     []string{"agent/internal/doctor/observe"},
+		deny:       []string{"~/", grpcModule, runtimeModule, clientGoModule},
+		allow:      []string{"~/agent/internal/doctor"},
+		denyDirect: []string{"os", "os/exec", "net", "net/http", "syscall", "golang.org/x/sys/unix"},
+	},
+	{
+		name:       "the doctor looks and changes nothing",
+		of:         []string{"agent/internal/doctor/observe"},
+		deny:       []string{"~/agent", "~/proto", grpcModule, runtimeModule, clientGoModule},
+		allow:      []string{"~/agent/internal/doctor", "~/agent/internal/host/iscsi", "~/agent/internal/host/module", "~/agent/internal/host/run"},
+		denyDirect: []string{"os/exec"},
+	},
+	{
 		name:       "the controller's decisions are pure",
 		of:         []string{"controller/internal/decide"},
 		deny:       []string{"~/controller", "~/agent", "~/proto", grpcModule, runtimeModule, clientGoModule},

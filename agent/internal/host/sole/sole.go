@@ -29,7 +29,7 @@ type Config struct {
 	Dir string
 	// Proc is where the host's /proc is seen.
 	Proc string
-	// Except are the first arguments of processes that an agent starts from its own program; they may outlive it, and work on nothing alone.
+	// Except are the first arguments of processes of the agent's program that work on nothing alone: those that an agent starts, and may outlive it, and looks at the node.
 	Except []string
 	// Pause between two looks.
 	Pause time.Duration
