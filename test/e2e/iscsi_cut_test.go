@@ -117,8 +117,32 @@ func printed(t *testing.T, p *corev1.Pod) (last int) {
 	return last
 }
 
+// keepBack keeps back what a node writes to a volume from now on, and returns once something is kept back. The function that it returns sends that.
+func keepBack(t *testing.T, target, node string, v *corev1.PersistentVolume) (release func()) {
+	t.Helper()
+	lab(t, "storage", "writes-delay", target, node, "1h")
+	released := false
+	release = func() {
+		if !released {
+			released = true
+			lab(t, "storage", "writes-delay", target, node, "0s")
+		}
+	}
+	t.Cleanup(release)
+	group, _, _ := strings.Cut(v.Spec.CSI.VolumeHandle, "/")
+	eventually(t, limitPod, "a write of "+node+" is late", func(context.Context) error {
+		// Start, size, kind, and then the numbers of reads, writes and flushes that are kept back.
+		status := onNode(t, node, "for f in $(grep -l '^quarry-"+group+"-' /sys/block/dm-*/dm/uuid); do d=${f%/dm/uuid}; dmsetup status /dev/${d##*/}; done")
+		if f := strings.Fields(status); len(f) < 6 || f[2] != "delay" || f[4] == "0" && f[5] == "0" {
+			return fmt.Errorf("the device says %q", status)
+		}
+		return nil
+	})
+	return release
+}
+
 // TestIscsiNetworkCut: a node loses everybody but its volume, and goes on writing. It keeps the volume until a person vouches that it is off, which is
-// wrong here. The target refuses it from then on, the next node has all that it had synced, and it gets nothing back before it is booted.
+// wrong here. The target refuses it from then on, also what it had written before and what comes late. The next node has all that it had synced, and it gets nothing back before it is booted.
 func TestIscsiNetworkCut(t *testing.T) {
 	turn(t, 4, 10)
 	ownServer(t)
@@ -146,14 +170,17 @@ func TestIscsiNetworkCut(t *testing.T) {
 	if at, err := attachedTo(t.Context(), volume); err != nil || len(at) != 1 || at[0] != victim {
 		t.Errorf("nobody vouched for %s, and the volume is attached to %v; %v", victim, at, err)
 	}
+	release := keepBack(t, i.Name, victim, volume)
 	back := outOfService(t, victim)
 	notYet := waitFenced(t, i, victim)
 	next = waitPod(t, next, corev1.PodRunning)
 	if at, looks := firstSeen(t, heir); looks < 100 || at.IsZero() || at.Before(notYet) {
 		t.Errorf("%s had the volume at %v, and %s was not fenced at %v; %d looks", heir, at, victim, notYet, looks)
 	}
-	refuses(t, victim, volume)
 	waitSynced(t, next, printed(t, writer)+10)
+	release()
+	refuses(t, victim, volume)
+	waitSynced(t, next, lastSynced(t, next)+10)
 	synced := lastSynced(t, next)
 
 	heal()

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -57,6 +58,13 @@ func insideCommands() []*cobra.Command {
 				return err
 			}
 			return iscsi.Apply(cmd.Context(), wish)
+		}),
+		inside("delay-writes IQN TIME", 2, func(_ *cobra.Command, args []string) error {
+			by, err := time.ParseDuration(args[1])
+			if err != nil {
+				return err
+			}
+			return node.DelayWrites(args[0], by)
 		}),
 		inside("wait-device DEVICE", 1, func(_ *cobra.Command, args []string) error { return node.WaitDevice(args[0]) }),
 	}

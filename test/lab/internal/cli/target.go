@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +27,7 @@ func (a *app) targetCommands() []*cobra.Command {
 		a.targetWipeCommand(),
 		a.targetVerb("portal-cut NAME N", "Take one path of a target off the network, without a word to those who use it", withCut(true)),
 		a.targetVerb("portal-heal NAME N", "Bring a path of a target back", withCut(false)),
+		a.delayCommand(),
 	}
 }
 
@@ -63,6 +65,25 @@ func (a *app) targetWipeCommand() *cobra.Command {
 		return c.WipeTarget(cmd.Context(), args[0])
 	}
 	return cmd
+}
+
+func (a *app) delayCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "writes-delay NAME NODE TIME",
+		Short: "Keep back what a node writes to the volumes that it has on a target; 0s sends it and delays nothing more",
+		Args:  cobra.ExactArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			by, err := time.ParseDuration(args[2])
+			if err != nil || by < 0 || by%time.Millisecond != 0 {
+				return fmt.Errorf("time %q: want milliseconds or more, such as 1500ms or 1h", args[2])
+			}
+			c, err := a.cluster()
+			if err != nil {
+				return err
+			}
+			return c.DelayWrites(cmd.Context(), args[0], args[1], by)
+		},
+	}
 }
 
 func (a *app) targetCommand() *cobra.Command {

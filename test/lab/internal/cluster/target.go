@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"quarry.storage/quarry/test/lab/internal/iscsi"
 	"quarry.storage/quarry/test/lab/internal/spec"
@@ -35,6 +36,24 @@ func (c *Cluster) Target(ctx context.Context, name string, wish spec.TargetWish)
 // go on.
 func (c *Cluster) WipeTarget(ctx context.Context, name string) error {
 	return c.ChangeTargets(ctx, func(s spec.Storage) (spec.Storage, error) { return s.WithWiped(name, newSerial) })
+}
+
+// DelayWrites keeps back what a node writes to the volumes that it has on a
+// target. It lasts until the node boots.
+func (c *Cluster) DelayWrites(ctx context.Context, name, node string, by time.Duration) error {
+	if err := c.checkStorage(spec.StorageName); err != nil {
+		return err
+	}
+	storage, _, err := c.loadStorage()
+	if err != nil {
+		return err
+	}
+	t, err := storage.Target(name)
+	if err != nil {
+		return err
+	}
+	_, err = c.capture(ctx, node, c.dir.Binary(), "node", "delay-writes", t.IQN(), by.String())
+	return err
 }
 
 // ChangeTargets changes what the storage node serves over iSCSI. What is
