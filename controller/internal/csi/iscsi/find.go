@@ -8,6 +8,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quarry.storage/quarry/controller/internal/decide/iscsi/recorded"
 	"quarry.storage/quarry/controller/internal/decide/volume"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -19,6 +20,8 @@ type storage struct {
 	owner *v1alpha1.Iscsi
 	// ref has no UUID as long as there is no group.
 	ref sharedlun.Ref
+	// groups are those that Members have on record; several are a problem.
+	groups []string
 	// problem is why the record cannot be used; nil when it can.
 	problem error
 }
@@ -59,42 +62,35 @@ func (b *Backend) storages(ctx context.Context) (map[string]storage, error) {
 	if err := b.Reader.List(ctx, &members, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
 		return nil, fmt.Errorf("list members: %w", err)
 	}
-	out := map[string]storage{}
+	out, of := map[string]storage{}, map[string][]*v1alpha1.Member{}
 	for i := range list.Items {
 		uid := string(list.Items[i].UID)
 		out[uid] = storage{owner: &list.Items[i], ref: sharedlun.Ref{OwnerUID: uid}}
 	}
 	for i := range members.Items {
 		m := &members.Items[i]
-		s, known := out[string(m.Spec.Of.UID)]
-		if !known && m.Spec.Lun == nil {
-			// A member of another kind.
-			continue
+		uid := string(m.Spec.Of.UID)
+		if _, known := out[uid]; known || m.Spec.Lun != nil {
+			// Without either it is a member of another kind.
+			of[uid] = append(of[uid], m)
 		}
-		s.ref.OwnerUID = string(m.Spec.Of.UID)
-		s.add(m)
-		out[s.ref.OwnerUID] = s
+	}
+	for uid, members := range of {
+		out[uid] = out[uid].with(uid, recorded.Of(members))
 	}
 	return out, nil
 }
 
-// add takes in what a Member has on record. Members that contradict each other are a problem: one of them is wrong.
-func (s *storage) add(m *v1alpha1.Member) {
-	if l := m.Spec.Lun; l != nil {
-		seen := sharedlun.Identity{WWID: l.WWID, Serial: l.Serial, SizeBytes: l.Size}
-		if have := s.ref.Lun; have.WWID != "" && (have.WWID != seen.WWID || have.Serial != seen.Serial) {
-			s.problem = volume.Refuse(volume.Precondition, "the Members of Iscsi %s have different LUNs on record, %s and %s: find out which is right, and restore the others", s.name(), have.WWID, seen.WWID)
-		}
-		// A LUN only grows: the largest record is the latest one.
-		seen.SizeBytes = max(seen.SizeBytes, s.ref.Lun.SizeBytes)
-		s.ref.Lun = seen
+// with takes in what the Members have on record. Those that contradict each other are a problem: one of them is wrong.
+func (s storage) with(uid string, r recorded.Record) storage {
+	s.ref = sharedlun.Ref{OwnerUID: uid, UUID: r.Group()}
+	if s.groups = r.Groups; r.Lun != nil {
+		s.ref.Lun = *r.Lun
 	}
-	if g := m.Spec.Group; g != nil && g.UUID != "" {
-		if s.ref.UUID != "" && s.ref.UUID != g.UUID {
-			s.problem = volume.Refuse(volume.Precondition, "the Members of Iscsi %s have different volume groups on record, %s and %s: find out which is right, and restore the others", s.name(), s.ref.UUID, g.UUID)
-		}
-		s.ref.UUID = g.UUID
+	if r.Conflict != "" {
+		s.problem = volume.Refuse(volume.Precondition, "Iscsi %s: %s. Find out which is right, and restore the others", s.name(), r.Conflict)
 	}
+	return s
 }
 
 // wanted returns the Iscsi that a StorageClass names. New volumes are made on it.
@@ -136,7 +132,7 @@ func (b *Backend) of(ctx context.Context, id sharedlun.ID) (storage, error) {
 		return storage{}, err
 	}
 	for _, uid := range slices.Sorted(maps.Keys(all)) {
-		if s := all[uid]; s.ref.UUID == id.Group {
+		if s := all[uid]; slices.Contains(s.groups, id.Group) {
 			return s, s.problem
 		}
 	}

@@ -88,7 +88,7 @@ func (b *Backend) groups(ctx context.Context, from, only string) iter.Seq2[conte
 		grouped := slices.SortedFunc(maps.Values(all), func(x, y storage) int { return cmp.Compare(x.ref.UUID, y.ref.UUID) })
 		for _, s := range grouped {
 			// Every handle of the group is below this text: '0' follows the slash.
-			if s.ref.UUID == "" || s.ref.UUID+"0" <= from || only != "" && s.ref.UUID != only {
+			if len(s.groups) == 0 || s.problem == nil && s.ref.UUID+"0" <= from || only != "" && !slices.Contains(s.groups, only) {
 				continue
 			}
 			g, err := b.group(ctx, s)
@@ -133,7 +133,7 @@ func (b *Backend) Capacity(ctx context.Context, parameters map[string]string, at
 	}
 	var sum volume.Capacity
 	for _, s := range all {
-		if s.owner == nil || s.ref.UUID == "" || at != "" && s.owner.Name != at {
+		if s.owner == nil || len(s.groups) == 0 || at != "" && s.owner.Name != at {
 			continue
 		}
 		g, err := b.group(ctx, s)

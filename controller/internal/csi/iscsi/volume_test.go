@@ -294,6 +294,24 @@ func TestUnknown_otherLun(t *testing.T) {
 	}
 }
 
+// TestListVolumes_contradicted: Members that name two groups hide neither. Nobody can say which volumes there are, and both handles say why.
+func TestListVolumes_contradicted(t *testing.T) {
+	s := newSuite(t)
+	id := s.ref.UUID + "/" + sharedlun.Name("a")
+	const other = "Zz3dEf-1234-5678-9abc-DEFG-hijk-LMNOPQ"
+	s.cache.members[1].Spec.Group.UUID = other
+	_, err := s.ListVolumes(t.Context(), &csi.ListVolumesRequest{})
+	wantCode(t, err, codes.FailedPrecondition)
+	_, err = s.GetCapacity(t.Context(), &csi.GetCapacityRequest{})
+	wantCode(t, err, codes.FailedPrecondition)
+	for _, handle := range []string{id, other + "/" + sharedlun.Name("a")} {
+		_, err := s.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: handle})
+		if wantCode(t, err, codes.FailedPrecondition); err != nil && !strings.Contains(err.Error(), "different volume groups") {
+			t.Errorf("%s: %v", handle, err)
+		}
+	}
+}
+
 func TestListVolumes(t *testing.T) {
 	s := newSuite(t)
 	for _, name := range []string{"a", "b", "c"} {

@@ -72,7 +72,7 @@ func (h host) devices() []v1alpha1.MemberDevice {
 		}
 		return h.m.Object.Status.Devices
 	}
-	rec := h.view.rec.lun
+	rec := h.view.rec.Lun
 	l, f := h.view.lunOn(h.m.Node)
 	switch {
 	case f.IsZero():

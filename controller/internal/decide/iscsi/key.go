@@ -26,7 +26,7 @@ func (h host) keys(l sharedlun.Lun) ([]backend.Step, backend.Finding) {
 		return nil, backend.Finding{}
 	case !reading.Known:
 		return nil, h.unread()
-	case h.view.rec.fenced && !reading.Keys.Supported:
+	case h.view.rec.Fenced && !reading.Keys.Supported:
 		return nil, bad(v1alpha1.ReasonReservationsGone,
 			"the target had persistent reservations, and says now that it has none: nothing is changed until it has them again")
 	case !h.view.occupied().IsZero():
@@ -211,7 +211,7 @@ func (v *View) worker(hosts []backend.HostHealth, except string) string {
 func (v *View) occupied() backend.Finding {
 	r, ref := v.seen.Reading, v.LUN()
 	switch {
-	case !r.Known || v.rec.group != "" || v.rec.forming != "" || r.Contents.Group != nil:
+	case !r.Known || v.rec.group != "" || v.rec.Forming != "" || r.Contents.Group != nil:
 		return backend.Finding{}
 	case !v.used().IsZero():
 		return v.used()

@@ -74,7 +74,7 @@ func (h Host) lost() []string {
 
 // choose returns the one of several LUNs that is the storage's.
 func (v *View) choose(luns []sharedlun.Lun) (sharedlun.Lun, backend.Finding) {
-	if v.rec.lun == nil {
+	if v.rec.Lun == nil {
 		switch len(luns) {
 		case 1:
 			return luns[0], backend.Finding{}
@@ -88,20 +88,20 @@ func (v *View) choose(luns []sharedlun.Lun) (sharedlun.Lun, backend.Finding) {
 		return sharedlun.Lun{}, bad(v1alpha1.ReasonSeveralLuns, fmt.Sprintf(
 			"the target shows %d LUNs to this initiator, an Iscsi uses exactly one: %s", len(luns), backend.Shorten(shown, maxNamed)))
 	}
-	i := slices.IndexFunc(luns, func(l sharedlun.Lun) bool { return l.WWID == v.rec.lun.WWID && l.Serial == v.rec.lun.Serial })
+	i := slices.IndexFunc(luns, func(l sharedlun.Lun) bool { return l.WWID == v.rec.Lun.WWID && l.Serial == v.rec.Lun.Serial })
 	if i >= 0 {
-		if err := v.rec.lun.Same(luns[i].Identity); err != nil {
+		if err := v.rec.Lun.Same(luns[i].Identity); err != nil {
 			return luns[i], bad(v1alpha1.ReasonOtherLun, err.Error())
 		}
 		return luns[i], backend.Finding{}
 	}
 	if len(luns) == 0 {
 		return sharedlun.Lun{}, bad(v1alpha1.ReasonNoLun, fmt.Sprintf(
-			"the target shows no LUN to this initiator, LUN %s is on record: map it to the initiator on the target", v.rec.lun.WWID))
+			"the target shows no LUN to this initiator, LUN %s is on record: map it to the initiator on the target", v.rec.Lun.WWID))
 	}
 	return luns[0], bad(v1alpha1.ReasonOtherLun, fmt.Sprintf(
 		"LUN %s with serial number %s is on record, the target shows %s with serial number %s: nothing is done with that",
-		v.rec.lun.WWID, v.rec.lun.Serial, luns[0].WWID, luns[0].Serial))
+		v.rec.Lun.WWID, v.rec.Lun.Serial, luns[0].WWID, luns[0].Serial))
 }
 
 // used says who uses the LUN on a node, or that this is not known of one that sees it; zero when nobody does.
@@ -145,7 +145,7 @@ func (v *View) sights() []sight {
 
 // differ refuses to choose between LUNs: as long as none is on record, nobody knows which of several is meant.
 func (v *View) differ() backend.Finding {
-	if v.rec.lun != nil {
+	if v.rec.Lun != nil {
 		return backend.Finding{}
 	}
 	seen := v.sights()
@@ -162,7 +162,7 @@ func (v *View) differ() backend.Finding {
 // unsighted names the initiators that show no LUN yet, before one is on record: one that sees another LUN could not be told from the others afterwards. Those under
 // maintenance are not waited for. Once there is a group, it tells which LUN is meant.
 func (v *View) unsighted() []string {
-	if v.rec.lun != nil || v.rec.group != "" {
+	if v.rec.Lun != nil || v.rec.group != "" {
 		return nil
 	}
 	var out []string

@@ -10,60 +10,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/iscsi/recorded"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
 // record is what Members and volumes say of the LUN and its group. It outranks what is seen.
 type record struct {
-	// lun that members joined, and iqn, the target that has it; nil and empty before the first one did.
-	lun *sharedlun.Identity
-	iqn string
+	recorded.Record
 	// group is the UUID of the group; empty before there was one.
 	group string
-	// forming is the node through which the group is being made; empty when that never began.
-	forming string
-	// fenced is true when the target keeps reservations, unfenced when it said that it keeps none.
-	fenced, unfenced bool
 	// strange names the PersistentVolumes of the class that name another group than the one that Members have on record.
 	strange []string
-	// conflict says which records contradict each other; empty when none do.
-	conflict string
 }
 
 func recordOf(w backend.World) record {
-	var r record
-	var groups, luns []string
-	for _, m := range w.Members {
-		if l := m.Spec.Lun; l != nil {
-			luns = append(luns, l.WWID+" "+l.Serial)
-			r.takeLun(l)
-		}
-		if g := m.Spec.Group; g != nil && g.UUID != "" {
-			groups = append(groups, g.UUID)
-		} else if g != nil {
-			r.forming = string(m.Spec.Node)
-		}
-		if k := m.Spec.Reservation; k != nil {
-			r.fenced, r.unfenced = r.fenced || !k.Unfenced, r.unfenced || k.Unfenced
-		}
-	}
-	slices.Sort(luns)
-	slices.Sort(groups)
-	luns, groups = slices.Compact(luns), slices.Compact(groups)
+	r := record{Record: recorded.Of(w.Members)}
+	r.group = r.Group()
 	named := groupsOf(w)
 	switch {
-	case len(luns) > 1:
-		r.conflict = "Members have different LUNs on record: " + strings.Join(luns, "; ")
-	case len(groups) > 1:
-		r.conflict = "Members have different volume groups on record: " + strings.Join(groups, ", ")
-	case len(groups) == 1:
+	case r.Conflict != "":
+	case r.group != "":
 		// Each handle was made from it. Another one is of no volume of this group, and nothing that is done here goes by a handle.
-		r.group = groups[0]
 		delete(named, r.group)
 		r.strange = slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(named))...)))
 	case len(named) > 1:
-		r.conflict = "no Member has a volume group on record, and PersistentVolumes name different ones: " + strings.Join(slices.Sorted(maps.Keys(named)), ", ")
+		r.Conflict = "no Member has a volume group on record, and PersistentVolumes name different ones: " + strings.Join(slices.Sorted(maps.Keys(named)), ", ")
 	case len(named) == 1:
 		r.group = slices.Collect(maps.Keys(named))[0]
 	}
@@ -83,16 +55,6 @@ func groupsOf(w backend.World) map[string][]string {
 	return out
 }
 
-// takeLun takes in the record of one Member. The sizes differ where a LUN grew in between: the largest that was seen counts.
-func (r *record) takeLun(l *v1alpha1.MemberLun) {
-	if r.iqn == "" {
-		r.iqn = l.IQN
-	}
-	if r.lun == nil || l.Size > r.lun.SizeBytes {
-		r.lun = &sharedlun.Identity{WWID: l.WWID, Serial: l.Serial, SizeBytes: l.Size}
-	}
-}
-
 // refusal says why nothing at all is done for the Iscsi; zero when there is no reason.
 func (v *View) refusal() backend.Finding {
 	switch {
@@ -100,11 +62,11 @@ func (v *View) refusal() backend.Finding {
 		return bad(v1alpha1.ReasonSameTarget, fmt.Sprintf("Iscsi %s uses the target %s already", v.rival, v.seen.Iscsi.Spec.IQN))
 	case v.taken != "":
 		return bad(v1alpha1.ReasonSameTarget, fmt.Sprintf("the members of Iscsi %s have this LUN on record: one LUN is one Iscsi's", v.taken))
-	case v.rec.conflict != "":
-		return bad(v1alpha1.ReasonRecordConflict, v.rec.conflict)
-	case v.rec.iqn != "" && v.rec.iqn != v.seen.Iscsi.Spec.IQN:
+	case v.rec.Conflict != "":
+		return bad(v1alpha1.ReasonRecordConflict, v.rec.Conflict)
+	case v.rec.IQN != "" && v.rec.IQN != v.seen.Iscsi.Spec.IQN:
 		return bad(v1alpha1.ReasonTargetChanged, fmt.Sprintf(
-			"the LUN on record is of target %s, spec.iqn is %s: put the name back, or delete this Iscsi and make another one", v.rec.iqn, v.seen.Iscsi.Spec.IQN))
+			"the LUN on record is of target %s, spec.iqn is %s: put the name back, or delete this Iscsi and make another one", v.rec.IQN, v.seen.Iscsi.Spec.IQN))
 	}
 	return backend.Finding{}
 }

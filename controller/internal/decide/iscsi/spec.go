@@ -115,7 +115,7 @@ func (v *View) takenBy() string {
 				other = i
 			}
 		}
-		if v.rec.lun == nil || other != nil && before(other, v.seen.Iscsi) {
+		if v.rec.Lun == nil || other != nil && before(other, v.seen.Iscsi) {
 			return m.Spec.Of.Name
 		}
 	}
@@ -168,11 +168,11 @@ func (v *View) released() bool {
 // blank reports whether it is known that there is no group. While one is being made, nothing at all may be on the LUN.
 func (v *View) blank() bool {
 	r := v.seen.Reading
-	return v.rec.group == "" && r.Known && r.Contents.Group == nil && (v.rec.forming == "" || v.deleting() && r.Contents.Content == "")
+	return v.rec.group == "" && r.Known && r.Contents.Group == nil && (v.rec.Forming == "" || v.deleting() && r.Contents.Content == "")
 }
 
 // over reports whether an Iscsi that is being deleted has no group to remove any more.
 func (v *View) over() bool { return v.removed() || v.untouched() || v.blank() }
 
 // untouched reports whether nothing was ever written to a LUN: no Member has anything on record.
-func (v *View) untouched() bool { return v.rec.group == "" && v.rec.forming == "" && v.rec.lun == nil }
+func (v *View) untouched() bool { return v.rec.group == "" && v.rec.Forming == "" && v.rec.Lun == nil }

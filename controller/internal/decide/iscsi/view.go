@@ -81,13 +81,13 @@ func (v *View) since(last *View) {
 func (v *View) Seen() Observation { return v.seen }
 
 // Fenced reports whether the target has reservations on record: one without is not believed then.
-func (v *View) Fenced() bool { return v.rec.fenced }
+func (v *View) Fenced() bool { return v.rec.Fenced }
 
 // LUN returns the identity of the LUN: the recorded one, or the one that all initiators that see one agree on. It is nil before that, and while they see different
 // ones.
 func (v *View) LUN() *sharedlun.Identity {
-	if v.rec.lun != nil {
-		return v.rec.lun
+	if v.rec.Lun != nil {
+		return v.rec.Lun
 	}
 	seen := v.sights()
 	if len(seen) != 1 {
@@ -227,7 +227,7 @@ func (v *View) data(h Host, host string) nodestate.Data {
 		return nodestate.DataPresent
 	case v.free(h):
 		return nodestate.DataAbsent
-	case v.deleting() && !v.removed() && (v.rec.group != "" || v.rec.forming != "" || v.group() != nil):
+	case v.deleting() && !v.removed() && (v.rec.group != "" || v.rec.Forming != "" || v.group() != nil):
 		return nodestate.DataPresent
 	case v.group() != nil && (h.Asked() && h.Mapped || h.Agent != decide.AgentUp):
 		return nodestate.DataAbsent

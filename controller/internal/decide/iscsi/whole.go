@@ -97,8 +97,8 @@ func (v *View) create(hosts []backend.HostHealth) []backend.Step {
 		return nil
 	}
 	via := v.worker(hosts, "")
-	if v.usable(v.rec.forming) {
-		via = v.rec.forming
+	if v.usable(v.rec.Forming) {
+		via = v.rec.Forming
 	}
 	if via == "" {
 		return nil
@@ -111,7 +111,7 @@ func (v *View) create(hosts []backend.HostHealth) []backend.Step {
 		s.Wipe, s.Lost = c.Digest, c.Content
 		s.Why = "spec.wipe names this LUN, and something is on it."
 		s.Consent = "Whoever approves loses for good what is on LUN " + ref.Lun.WWID + ": " + c.Content
-	case v.rec.forming == "":
+	case v.rec.Forming == "":
 		return nil
 	}
 	return []backend.Step{s}
@@ -124,7 +124,7 @@ func (v *View) makes(hosts []backend.HostHealth) bool {
 		return false
 	}
 	if v.deleting() {
-		return v.rec.forming != "" && !v.removed() && r.Contents.Content != ""
+		return v.rec.Forming != "" && !v.removed() && r.Contents.Content != ""
 	}
 	return len(v.awaited(hosts)) == 0
 }
@@ -231,6 +231,6 @@ func (v *View) Fill(i *v1alpha1.Iscsi) {
 		i.Status.Writer, i.Status.Epoch = w.Writer, int64(w.Epoch)
 	}
 	if lun := v.LUN(); lun != nil {
-		i.Status.Lun = lunStatus(*lun, v.rec.fenced || !v.rec.unfenced && v.seen.Reading.Known && v.seen.Reading.Keys.Supported)
+		i.Status.Lun = lunStatus(*lun, v.rec.Fenced || !v.rec.Unfenced && v.seen.Reading.Known && v.seen.Reading.Keys.Supported)
 	}
 }
