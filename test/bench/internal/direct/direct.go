@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -131,31 +132,36 @@ func (p *Pair) same() error {
 	return nil
 }
 
-// Run makes the requests of some work through both devices, each to the same place right after the other, in changing order. It returns the time that
-// each device took for all of them.
+// Run makes the requests of some work through both devices, each to the same place right after the other, in changing order. It returns the median of the time that a
+// request took through each: one that met something else of the machine, and took many times as long, says nothing about the device.
 func (p *Pair) Run(w Work) (first, second time.Duration, err error) {
 	if w.Bytes <= 0 || w.Bytes%alignment != 0 || w.Bytes > len(p.buffer) || int64(w.Bytes) > p.first.length {
 		return 0, 0, fmt.Errorf("requests of %d bytes cannot be made", w.Bytes)
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	var times [2][]time.Duration
 	for i, at := range w.offsets(p.first.length) {
-		turns := []struct {
-			extents *Extents
-			took    *time.Duration
-		}{{p.first, &first}, {p.second, &second}}
-		if i%2 == 1 {
-			turns[0], turns[1] = turns[1], turns[0]
-		}
-		for _, t := range turns {
+		for turn := range 2 {
+			which := (i + turn) % 2
 			began := time.Now()
-			if err := t.extents.request(p.buffer[:w.Bytes], at, w.Write); err != nil {
+			if err := [...]*Extents{p.first, p.second}[which].request(p.buffer[:w.Bytes], at, w.Write); err != nil {
 				return 0, 0, err
 			}
-			*t.took += time.Since(began)
+			times[which] = append(times[which], time.Since(began))
 		}
 	}
-	return first, second, nil
+	return median(times[0]), median(times[1]), nil
+}
+
+// median is that of some times; with an even number the mean of the two in the middle. None is 0.
+func median(times []time.Duration) time.Duration {
+	slices.Sort(times)
+	n := len(times)
+	if n == 0 {
+		return 0
+	}
+	return (times[(n-1)/2] + times[n/2]) / 2
 }
 
 // Close gives the memory back.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 )
 
 const (
@@ -118,5 +119,16 @@ func TestWork_offsets(t *testing.T) {
 	}
 	if len(seen) != 16 {
 		t.Errorf("%d of 16 places in a thousand requests", len(seen))
+	}
+}
+
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		times []time.Duration
+		want  time.Duration
+	}{{nil, 0}, {[]time.Duration{7}, 7}, {[]time.Duration{9, 1, 1000}, 9}, {[]time.Duration{9, 1, 1000, 11}, 10}} {
+		if got := median(c.times); got != c.want {
+			t.Errorf("%v: %v", c.times, got)
+		}
 	}
 }

@@ -5,6 +5,7 @@ package measure
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -125,6 +126,8 @@ func (r *Report) Add(other Report) {
 // Spread is a median with its quartiles.
 type Spread struct {
 	Low, Median, High float64
+	// From and To are the values between which the median of ever more of them lies, in 95 of 100 such measurements.
+	From, To float64
 	// Count is the number of values.
 	Count int
 }
@@ -132,7 +135,22 @@ type Spread struct {
 // NewSpread sums the values up.
 func NewSpread(values []float64) Spread {
 	sorted := slices.Sorted(slices.Values(values))
-	return Spread{Low: quantile(sorted, 0.25), Median: quantile(sorted, 0.5), High: quantile(sorted, 0.75), Count: len(sorted)}
+	out := Spread{Low: quantile(sorted, 0.25), Median: quantile(sorted, 0.5), High: quantile(sorted, 0.75), Count: len(sorted)}
+	out.From, out.To = interval(sorted)
+	return out
+}
+
+// interval returns the values of the ranks between which the median lies with 95 percent: how many values are below it is a binomial number.
+func interval(sorted []float64) (from, to float64) {
+	if len(sorted) == 0 {
+		return 0, 0
+	}
+	const deviations = 1.96
+	n := float64(len(sorted))
+	away := deviations * math.Sqrt(n) / 2
+	below := max(int(math.Floor(n/2-away))-1, 0)
+	above := min(int(math.Ceil(n/2+away)), len(sorted)-1)
+	return sorted[below], sorted[above]
 }
 
 // quantile interpolates between the two values beside the place.

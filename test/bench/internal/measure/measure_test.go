@@ -25,7 +25,7 @@ func TestRatio_comparesWithinARound(t *testing.T) {
 		{Contender: quarry, Operation: "delete", Round: 0, Milliseconds: 1},
 	}
 	got := Ratio(samples, "create", quarry, bare)
-	if diff := cmp.Diff(Spread{Low: 1.1, Median: 1.1, High: 1.1, Count: 2}, got); diff != "" {
+	if diff := cmp.Diff(Spread{Low: 1.1, Median: 1.1, High: 1.1, From: 1.1, To: 1.1, Count: 2}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if got := Ratio(samples, "resize", quarry, bare); got.Count != 0 {
@@ -39,13 +39,24 @@ func TestNewSpread(t *testing.T) {
 		want   Spread
 	}{
 		"nothing":        {nil, Spread{}},
-		"one value":      {[]float64{3}, Spread{3, 3, 3, 1}},
-		"in any order":   {[]float64{5, 1, 3, 2, 4}, Spread{2, 3, 4, 5}},
-		"between values": {[]float64{1, 2}, Spread{1.25, 1.5, 1.75, 2}},
+		"one value":      {[]float64{3}, Spread{3, 3, 3, 3, 3, 1}},
+		"in any order":   {[]float64{5, 1, 3, 2, 4}, Spread{2, 3, 4, 1, 5, 5}},
+		"between values": {[]float64{1, 2}, Spread{1.25, 1.5, 1.75, 1, 2, 2}},
 	} {
 		if diff := cmp.Diff(tt.want, NewSpread(tt.values)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// TestNewSpread_interval: the ranks are those of the tables for the median of a hundred values.
+func TestNewSpread_interval(t *testing.T) {
+	var values []float64
+	for i := range 100 {
+		values = append(values, float64(100-i))
+	}
+	if got := NewSpread(values); got.From != 40 || got.To != 61 || got.Median != 50.5 {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"quarry.storage/quarry/test/bench/internal/direct"
 	"quarry.storage/quarry/test/bench/internal/measure"
@@ -20,8 +19,8 @@ var requests = []struct {
 }{
 	{measure.ReadSmall, direct.Work{Bytes: 4 << 10, Requests: 64}},
 	{measure.WriteSmall, direct.Work{Bytes: 4 << 10, Requests: 64, Write: true}},
-	{measure.ReadLarge, direct.Work{Bytes: 1 << 20, Requests: 8, Sequential: true}},
-	{measure.WriteLarge, direct.Work{Bytes: 1 << 20, Requests: 8, Sequential: true, Write: true}},
+	{measure.ReadLarge, direct.Work{Bytes: 1 << 20, Requests: 16, Sequential: true}},
+	{measure.WriteLarge, direct.Work{Bytes: 1 << 20, Requests: 16, Sequential: true, Write: true}},
 }
 
 // IO measures requests through the device of a volume against the same bytes of the LUN itself.
@@ -73,8 +72,8 @@ func (b *Bench) compare(ctx context.Context, volume, lun string, start int64) er
 			if err != nil {
 				return err
 			}
-			b.keep(measure.Contender{Who: measure.Mapped}, r.operation, round, throughMap/time.Duration(r.Requests))
-			b.keep(measure.Contender{Who: measure.BareLun}, r.operation, round, past/time.Duration(r.Requests))
+			b.keep(measure.Contender{Who: measure.Mapped}, r.operation, round, throughMap)
+			b.keep(measure.Contender{Who: measure.BareLun}, r.operation, round, past)
 			return ctx.Err()
 		}})
 	}

@@ -36,17 +36,18 @@ var sharedWords = map[string]string{
 
 func (p *page) io() {
 	p.printf(ioHead)
-	p.header("requests", "median (quartiles)", "rounds", "goal")
+	p.header("requests", "median (quartiles)", "the median lies between", "rounds", "goal")
 	mapped, bare := measure.Contender{Who: measure.Mapped}, measure.Contender{Who: measure.BareLun}
 	for _, op := range []string{measure.ReadSmall, measure.WriteSmall, measure.ReadLarge, measure.WriteLarge} {
 		// The faster is what takes less time.
 		s := measure.Ratio(p.report.Samples, op, bare, mapped)
-		text := none
+		text, between := none, ""
 		if s.Count > 0 {
 			p.measured = true
 			text = fmt.Sprintf("%.3f (%.3f to %.3f)", s.Median, s.Low, s.High)
+			between = fmt.Sprintf("%.3f and %.3f", s.From, s.To)
 		}
-		p.row(op, text, fmt.Sprint(s.Count), fmt.Sprint(goalIO))
+		p.row(op, text, between, fmt.Sprint(s.Count), fmt.Sprint(goalIO))
 	}
 	p.printf("\n")
 }
