@@ -99,7 +99,7 @@ func (b *Backend) fenceKeyless(ctx context.Context, s iscsi.Step) error {
 	if err := b.off(ctx, s, nil); err != nil {
 		return err
 	}
-	seen, err := b.Agents.Reservation(ctx, s.Runs, s.Ref.Lun, !s.Unfenced)
+	seen, err := b.Agents.Reservation(ctx, s.Runs, s.Ref.Lun, !s.RecordOnly)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (b *Backend) fenceKeyless(ctx context.Context, s iscsi.Step) error {
 	}
 	return b.member(ctx, s.Member, s, func(m *v1alpha1.Member) {
 		if m.Spec.Reservation == nil {
-			m.Spec.Reservation = &v1alpha1.MemberReservation{Key: sharedlun.FormatKey(key), BootID: sharedlun.UnknownBoot, Fenced: true, Unfenced: s.Unfenced}
+			m.Spec.Reservation = &v1alpha1.MemberReservation{Key: sharedlun.FormatKey(key), BootID: sharedlun.UnknownBoot, Fenced: true, Unfenced: s.RecordOnly}
 		}
 	})
 }

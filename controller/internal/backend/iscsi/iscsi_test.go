@@ -335,7 +335,7 @@ func TestPerform_reservationsAreGone(t *testing.T) {
 	s.san.Edit(s.lun, func(l *iscsitest.LUN) { l.NoReservations = true })
 	wantError(t, s.perform(s.step("n3", v1alpha1.ActionGrantKey)), "reservations changed", true)
 	step := s.step("n3", v1alpha1.ActionGrantKey)
-	step.Unfenced = true
+	step.RecordOnly = true
 	wantError(t, s.perform(step), "is to be let in without", false)
 }
 

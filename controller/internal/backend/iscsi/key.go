@@ -65,7 +65,7 @@ func (b *Backend) grantKey(ctx context.Context, s iscsi.Step) error {
 	if err := b.idle(ctx, s); err != nil {
 		return err
 	}
-	granted := &v1alpha1.MemberReservation{BootID: s.BootID, Machine: machine, Initiator: s.Initiator, Unfenced: s.Unfenced, Previous: registered(r, seen)}
+	granted := &v1alpha1.MemberReservation{BootID: s.BootID, Machine: machine, Initiator: s.Initiator, Unfenced: s.RecordOnly, Previous: registered(r, seen)}
 	key, err := b.fresh(taken, seen)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (b *Backend) recordMachine(ctx context.Context, s iscsi.Step) error {
 // reservation reads the keys of a LUN for which a key is granted, and refuses one that has no reservations any more.
 func (b *Backend) reservation(ctx context.Context, s iscsi.Step) (sharedlun.Reservation, error) {
 	seen, err := b.Agents.Reservation(ctx, s.Node, s.Ref.Lun, false)
-	if err == nil && !seen.Supported && !s.Unfenced {
+	if err == nil && !seen.Supported && !s.RecordOnly {
 		err = passing("what the target says of reservations changed")
 	}
 	return seen, err
@@ -151,7 +151,7 @@ func (b *Backend) keys(ctx context.Context, s iscsi.Step) (out map[string]bool, 
 			if r.Initiator != "" && m.Name != s.Member {
 				names = append(names, r.Initiator)
 			}
-			if !r.Unfenced && s.Unfenced {
+			if !r.Unfenced && s.RecordOnly {
 				return nil, nil, refused(v1alpha1.ReasonReservationsGone, "member %s has a key, and node %s is to be let in without", m.Name, s.Node)
 			}
 		}
@@ -209,7 +209,7 @@ func (b *Backend) unregisterKey(ctx context.Context, s iscsi.Step) error {
 	if err != nil {
 		return err
 	}
-	if r := m.Spec.Reservation; r != nil && s.Unfenced && r.Key != s.Key {
+	if r := m.Spec.Reservation; r != nil && s.RecordOnly && r.Key != s.Key {
 		return passing("node %s was granted a key since: it is taken off first", s.Node)
 	}
 	if err := b.unregisterAll(ctx, s, m.Spec.Reservation); err != nil {
@@ -226,7 +226,7 @@ func (b *Backend) unregisterKey(ctx context.Context, s iscsi.Step) error {
 
 // unregisterAll has the node take off each of its keys on record.
 func (b *Backend) unregisterAll(ctx context.Context, s iscsi.Step, r *v1alpha1.MemberReservation) error {
-	if r == nil || s.Unfenced {
+	if r == nil || s.RecordOnly {
 		return nil
 	}
 	keys, err := sharedlun.ParseKeys(append(slices.Clone(r.Previous), r.Key)...)

@@ -81,7 +81,7 @@ func TestPerform_exchange(t *testing.T) {
 	s.san.Edit(s.lun, func(l *iscsitest.LUN) { l.NoReservations = true })
 	for _, n := range []string{"n1", "n2"} {
 		grant := s.step(n, v1alpha1.ActionGrantKey)
-		grant.Unfenced = true
+		grant.RecordOnly = true
 		s.must(s.perform(grant))
 	}
 	s.san.Edit(s.lun, func(l *iscsitest.LUN) { l.NoReservations = false })
@@ -104,7 +104,7 @@ func TestPerform_exchange(t *testing.T) {
 	}
 	// Once somebody has a key, nobody is let in without any more.
 	again := s.step("n2", v1alpha1.ActionGrantKey)
-	again.Unfenced, again.BootID = true, "next"
+	again.RecordOnly, again.BootID = true, "next"
 	wantError(t, s.perform(again), "is to be let in without", false)
 }
 

@@ -250,19 +250,19 @@ func (v *View) fencing() metav1.Condition {
 	const t = v1alpha1.ConditionFencingPossible
 	r := v.seen.Reading
 	switch {
-	case v.rec.Fenced && r.Known && !r.Keys.Supported:
+	case v.rec.Reserves && r.Known && !r.Keys.Supported:
 		return no(t, v1alpha1.ReasonReservationsGone, "The target had persistent reservations, and says now that it has none: no key is granted.")
-	case v.rec.Fenced && v.foreign() > 0:
+	case v.rec.Reserves && v.foreign() > 0:
 		return no(t, v1alpha1.ReasonForeignKeys, fmt.Sprintf(
 			"%d keys are registered on the LUN that no Member has on record: whoever has one can write to it, and is not fenced.", v.foreign()))
-	case v.rec.Fenced && r.Known && !r.Keys.Held() && v.rec.group != "":
+	case v.rec.Reserves && r.Known && !r.Keys.Held() && v.rec.group != "":
 		return no(t, v1alpha1.ReasonNotReserved, "Nobody has reserved the LUN, as after the target lost its keys: everybody can write to it. "+v.reserves())
-	case v.rec.Fenced:
+	case v.rec.Reserves:
 		return yes(t, v1alpha1.ReasonFencingPossible, "The target keeps persistent reservations.")
-	case v.rec.Unfenced && r.Known && r.Keys.Supported:
+	case v.rec.Keyless && r.Known && r.Keys.Supported:
 		return no(t, v1alpha1.ReasonNoReservations, "The target keeps persistent reservations by now, and nodes were let in without keys. They get keys as soon as no volume is "+
 			"attached anywhere: stop the pods that use volumes. "+byWord)
-	case v.rec.Unfenced:
+	case v.rec.Keyless:
 		return no(t, v1alpha1.ReasonNoReservations,
 			"The target keeps no persistent reservations. "+byWord)
 	}

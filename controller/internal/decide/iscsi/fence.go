@@ -110,12 +110,12 @@ func (v *View) fenceNode(via string, m *v1alpha1.Member) Step {
 	node, r := string(m.Spec.Node), m.Spec.Reservation
 	s := v.step(via, v1alpha1.ActionFenceNode, "Node "+node+" is tainted as out of service, and its volumes wait for it.")
 	if r == nil {
-		s.Victim, s.Member, s.Unfenced, s.Vouched = node, m.Name, !v.rec.Fenced, true
+		s.Victim, s.Member, s.RecordOnly, s.Vouched = node, m.Name, !v.rec.Reserves, true
 		s.Why = "Node " + node + " has volumes, or may still change the volume group, and no key of it is on record, as after a restore of the API server."
 		s.Consent = vouchesOff(node)
 		return s
 	}
-	s.Victim, s.Key, s.Member, s.Unfenced = node, r.Key, m.Name, r.Unfenced
+	s.Victim, s.Key, s.Member, s.RecordOnly = node, r.Key, m.Name, r.Unfenced
 	switch {
 	case r.Fenced && r.Registering == "":
 		s.Again, s.Why = true, "Node "+node+" is fenced, and a key of it came back to the LUN."

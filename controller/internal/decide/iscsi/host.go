@@ -275,7 +275,7 @@ func (h host) farewell(recorded, keyed bool) (out []backend.Step) {
 	}
 	if recorded {
 		s := h.step(v1alpha1.ActionUnregisterKey, "The node uses the LUN no more.")
-		s.Key, s.Unfenced, s.Last, s.BootID = h.reservation().Key, !keyed, h.view.deleting(), h.BootID
+		s.Key, s.RecordOnly, s.Last, s.BootID = h.reservation().Key, !keyed, h.view.deleting(), h.BootID
 		if keyed {
 			s.Runs = h.view.sweeperBeside(h.m.Node)
 		}

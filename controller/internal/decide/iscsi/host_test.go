@@ -259,7 +259,7 @@ func TestDecide_leaveWithKeyBack(t *testing.T) {
 				s.o.Reading.Keys.Keys = slices.DeleteFunc(s.o.Reading.Keys.Keys, func(k uint64) bool { return sharedlun.FormatKey(k) == r.Key })
 			}
 			for _, one := range s.decide("n1").Steps {
-				if step, ok := one.(Step); ok && step.Does == v1alpha1.ActionUnregisterKey && step.Unfenced != back {
+				if step, ok := one.(Step); ok && step.Does == v1alpha1.ActionUnregisterKey && step.RecordOnly != back {
 					return
 				}
 			}

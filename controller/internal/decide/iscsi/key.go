@@ -26,7 +26,7 @@ func (h host) keys(l sharedlun.Lun) ([]backend.Step, backend.Finding) {
 		return nil, backend.Finding{}
 	case !reading.Known:
 		return nil, h.unread()
-	case h.view.rec.Fenced && !reading.Keys.Supported:
+	case h.view.rec.Reserves && !reading.Keys.Supported:
 		return nil, bad(v1alpha1.ReasonReservationsGone,
 			"the target had persistent reservations, and says now that it has none: nothing is changed until it has them again")
 	case !h.view.occupied().IsZero():
@@ -112,15 +112,15 @@ func (h host) grant(r *v1alpha1.MemberReservation) ([]backend.Step, backend.Find
 	s := h.step(v1alpha1.ActionGrantKey, "The node sees the LUN, and has no key for this boot.")
 	s.Target, s.BootID, s.Initiator = h.view.target, h.BootID, h.Initiator.Name
 	// With one key the LUN would be reserved, and shut out whoever was let in without.
-	s.Unfenced = !h.view.seen.Reading.Keys.Supported || h.view.unfenced() && !h.view.switches()
+	s.RecordOnly = !h.view.seen.Reading.Keys.Supported || h.view.unfenced() && !h.view.switches()
 	if r != nil {
-		s.Key, s.Again = r.Key, h.serves() && s.Unfenced == r.Unfenced
+		s.Key, s.Again = r.Key, h.serves() && s.RecordOnly == r.Unfenced
 		if why := h.view.stranger(h.m.Object); why != "" {
 			return h.grantStranger(s, why)
 		}
 	}
 	steps := []backend.Step{s}
-	if !s.Unfenced {
+	if !s.RecordOnly {
 		l, _ := h.view.lunOn(h.m.Node)
 		steps = append(steps, h.register(l, "The key is granted and not registered.")...)
 	}

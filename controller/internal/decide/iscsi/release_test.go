@@ -80,7 +80,7 @@ func TestStep_digest(t *testing.T) {
 		"another reason":                 {fence, func(s *Step) { s.Why = "because" }, false},
 		"another node is off":            {fence, func(s *Step) { s.Victim = "n3" }, false},
 		"its key is on record by now":    {fence, func(s *Step) { s.Key = "0b" }, false},
-		"the target keeps none":          {fence, func(s *Step) { s.Unfenced = true }, false},
+		"the target keeps none":          {fence, func(s *Step) { s.RecordOnly = true }, false},
 		"another consent about keys":     {keys, func(s *Step) { s.Consent = "only the nodes use it" }, false},
 		"another reason about keys":      {keys, func(s *Step) { s.Why = "because" }, false},
 		"another key":                    {keys, func(s *Step) { s.Keys = []string{"01", "02"} }, false},

@@ -207,7 +207,7 @@ func (v *View) switches() bool {
 	if !r.Known || !r.Keys.Supported || !v.unfenced() {
 		return false
 	}
-	return v.rec.Fenced || v.quiet()
+	return v.rec.Reserves || v.quiet()
 }
 
 // quiet reports whether nobody has a key on the LUN, and nothing is mapped, held, or being changed anywhere.

@@ -174,8 +174,8 @@ func TestDecide_reservationsLater(t *testing.T) {
 				t.Fatalf("%v, want %v; finding %+v", actions(got.Steps), c.want, got.Finding)
 			}
 			if len(c.want) > 0 {
-				if g := got.Steps[0].(Step); g.Unfenced != c.unfenced || g.Exchange != c.exchange {
-					t.Errorf("unfenced %t, exchange %t", g.Unfenced, g.Exchange)
+				if g := got.Steps[0].(Step); g.RecordOnly != c.unfenced || g.Exchange != c.exchange {
+					t.Errorf("unfenced %t, exchange %t", g.RecordOnly, g.Exchange)
 				}
 			}
 		})

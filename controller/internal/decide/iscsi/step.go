@@ -26,9 +26,9 @@ type Step struct {
 	// Ref names the group, BootID the boot that a key is for, or that the node reports of which earlier keys are preempted, Paths the paths that it is registered on, or that stay as they are when sessions are made.
 	Ref           sharedlun.Ref
 	BootID, Paths string
-	// Unfenced is true on a target without reservations, and where nodes run that were let in without. Exchange is true when the node gets a key for the
+	// RecordOnly is true when the key stays on record alone: on a target without reservations, and where nodes run that were let in without. Exchange is true when the node gets a key for the
 	// boot in which it was let in without one.
-	Unfenced, Exchange bool
+	RecordOnly, Exchange bool
 	// Reserve is true when the LUN is reserved once the key is registered, Own when the node has volumes mapped that the LUN says are its own.
 	Reserve, Own bool
 	// Volumes that are mapped, unmapped or released, and the sequence number of the report that has them.
@@ -91,7 +91,7 @@ func (s Step) Digest() string {
 	}
 	return backend.Digest([]any{
 		word, s.Node, s.Does, s.Owner, s.Target.IQN, s.Target.Portals, s.Renew, s.Chap, s.Ref.Lun.WWID, s.Ref.Lun.Serial, s.Ref.OwnerUID, s.Ref.UUID, s.BootID, s.Initiator, s.Last,
-		s.Unfenced, s.Exchange, s.Reserve, s.Own, names, s.Victim, s.Key, s.Vouched, s.Over, s.Wipe, s.Keys, s.Boots,
+		s.RecordOnly, s.Exchange, s.Reserve, s.Own, names, s.Victim, s.Key, s.Vouched, s.Over, s.Wipe, s.Keys, s.Boots,
 	})
 }
 
@@ -119,7 +119,7 @@ func (s Step) Told() (reason, message string) {
 		how := "Node " + s.Victim + " is fenced: its key is off the LUN, so that it cannot write. "
 		if s.Vouched && s.Key == "" {
 			how = "Node " + s.Victim + " counts as fenced, by the word of a person, as long as every key on the LUN is that of another member. "
-		} else if s.Unfenced {
+		} else if s.RecordOnly {
 			how = "Node " + s.Victim + " counts as fenced, by the word of a person: the target keeps no reservations. "
 		}
 		return v1alpha1.ReasonFenced, how + "Its volumes are free for other nodes. " + s.Why

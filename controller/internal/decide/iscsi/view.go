@@ -81,7 +81,7 @@ func (v *View) since(last *View) {
 func (v *View) Seen() Observation { return v.seen }
 
 // Fenced reports whether the target has reservations on record: one without is not believed then.
-func (v *View) Fenced() bool { return v.rec.Fenced }
+func (v *View) Fenced() bool { return v.rec.Reserves }
 
 // LUN returns the identity of the LUN: the recorded one, or the one that all initiators that see one agree on. It is nil before that, and while they see different
 // ones.

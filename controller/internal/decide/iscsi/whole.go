@@ -231,6 +231,6 @@ func (v *View) Fill(i *v1alpha1.Iscsi) {
 		i.Status.Writer, i.Status.Epoch = w.Writer, int64(w.Epoch)
 	}
 	if lun := v.LUN(); lun != nil {
-		i.Status.Lun = lunStatus(*lun, v.rec.Fenced || !v.rec.Unfenced && v.seen.Reading.Known && v.seen.Reading.Keys.Supported)
+		i.Status.Lun = lunStatus(*lun, v.rec.Reserves || !v.rec.Keyless && v.seen.Reading.Known && v.seen.Reading.Keys.Supported)
 	}
 }

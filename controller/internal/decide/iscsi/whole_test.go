@@ -414,7 +414,7 @@ func TestStep_told(t *testing.T) {
 		reason, says string
 	}{
 		"a fence":                 {Step{Does: v1alpha1.ActionFenceNode, Victim: "n2"}, v1alpha1.ReasonFenced, "Node n2 is fenced: its key is off the LUN"},
-		"a fence by word":         {Step{Does: v1alpha1.ActionFenceNode, Victim: "n2", Unfenced: true}, v1alpha1.ReasonFenced, "by the word of a person"},
+		"a fence by word":         {Step{Does: v1alpha1.ActionFenceNode, Victim: "n2", RecordOnly: true}, v1alpha1.ReasonFenced, "by the word of a person"},
 		"a key of a dead node":    {Step{Does: v1alpha1.ActionFenceNode, Victim: "n2", Over: true}, v1alpha1.ReasonFenced, "The key of node n2 is off the LUN"},
 		"keys of nobody":          {Step{Does: v1alpha1.ActionPreemptKeys, Keys: []string{"0063"}}, v1alpha1.ReasonKeysPreempted, "0063"},
 		"readers":                 {Step{Does: v1alpha1.ActionForgetReaders, Victim: "n2", Volumes: []sharedlun.Volume{{Name: "v1"}}}, v1alpha1.ReasonReadersForgotten, "v1"},

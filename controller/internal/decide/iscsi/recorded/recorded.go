@@ -18,8 +18,8 @@ type Record struct {
 	Groups []string
 	// Forming is the node through which the group is being made; empty when that never began.
 	Forming string
-	// Fenced is true when the target keeps reservations, Unfenced when it said that it keeps none.
-	Fenced, Unfenced bool
+	// Reserves is true when some Member was granted a key: the target keeps reservations. Keyless is true when some Member was let in without one: it said that it keeps none.
+	Reserves, Keyless bool
 	// Conflict says which records contradict each other; empty when none do.
 	Conflict string
 }
@@ -47,7 +47,7 @@ func Of(members []*v1alpha1.Member) Record {
 			r.Forming = string(m.Spec.Node)
 		}
 		if k := m.Spec.Reservation; k != nil {
-			r.Fenced, r.Unfenced = r.Fenced || !k.Unfenced, r.Unfenced || k.Unfenced
+			r.Reserves, r.Keyless = r.Reserves || !k.Unfenced, r.Keyless || k.Unfenced
 		}
 	}
 	slices.Sort(luns)

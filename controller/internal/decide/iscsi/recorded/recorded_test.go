@@ -64,7 +64,7 @@ func TestOf(t *testing.T) {
 	with.Spec.Reservation = &v1alpha1.MemberReservation{Unfenced: true}
 	without := member("n2", nil, "", false)
 	without.Spec.Reservation = &v1alpha1.MemberReservation{}
-	if got := Of([]*v1alpha1.Member{with, without}); !got.Fenced || !got.Unfenced {
+	if got := Of([]*v1alpha1.Member{with, without}); !got.Reserves || !got.Keyless {
 		t.Errorf("reservations: %+v", got)
 	}
 }
