@@ -64,6 +64,15 @@ func (f *fleet) fence(i int) {
 	delete(f.keys, f.members[i].Key)
 }
 
+// loseOnceLeaving lets the target lose its reservation after a volume is leaving: a change without one is refused before that.
+func (f *fleet) loseOnceLeaving() {
+	f.during = func(string, string) {
+		if slices.ContainsFunc(f.group.Volumes, func(v sharedlun.Volume) bool { return v.Leaving }) {
+			f.reserved = false
+		}
+	}
+}
+
 // refusal is an error by which an agent says that it changed nothing.
 func (f *fleet) refusal(kind decide.FaultKind, node, call, message string) error {
 	return &Refusal{Err: f.fault(kind, node, call, message)}
@@ -143,7 +152,7 @@ func (f *fleet) Promise(_ context.Context, node string, _ sharedlun.Ref, epoch u
 	return f.seen[node], nil
 }
 
-func (f *fleet) Change(ctx context.Context, node string, _ sharedlun.Ref, w sharedlun.Mandate, sequence uint64, c sharedlun.Change) (sharedlun.Group, error) {
+func (f *fleet) Change(ctx context.Context, node string, ref sharedlun.Ref, w sharedlun.Mandate, sequence uint64, c sharedlun.Change) (sharedlun.Group, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	none := sharedlun.Group{}
@@ -152,8 +161,10 @@ func (f *fleet) Change(ctx context.Context, node string, _ sharedlun.Ref, w shar
 	}
 	i := slices.IndexFunc(f.members, func(m Member) bool { return m.Node == node })
 	switch {
-	case !f.keys[w.Key] || w.Key != f.members[i].Key:
+	case !f.reserved || !f.keys[w.Key] || w.Key != f.members[i].Key:
 		return none, f.refusal(decide.FaultPrecondition, node, "change", "no key")
+	case ref.UUID != f.group.UUID:
+		return none, f.refusal(decide.FaultPrecondition, node, "change", "another group")
 	case w.Epoch < f.seen[node] || w.Epoch < f.group.Epoch || !c.TakeOver && w.Epoch != f.group.Epoch:
 		return none, f.refusal(decide.FaultPrecondition, node, "change", "epoch "+strconv.FormatUint(w.Epoch, 10)+" is old")
 	case sequence != f.group.Sequence:
@@ -230,17 +241,21 @@ func remove(g *sharedlun.Group, r sharedlun.Remove) string {
 }
 
 func (f *fleet) Map(
-	_ context.Context, node string, _ sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, _ uint64,
+	_ context.Context, node string, ref sharedlun.Ref, c sharedlun.Credential, v sharedlun.Volume, _ uint64,
 ) (sharedlun.Mapping, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.enter(node, "map"); err != nil {
 		return sharedlun.Mapping{}, err
 	}
-	if !f.keys[c.Key] {
+	i := slices.IndexFunc(f.members, func(m Member) bool { return m.Node == node })
+	if !f.reserved || !f.keys[c.Key] || c.Key != f.members[i].Key {
 		return sharedlun.Mapping{}, f.refusal(decide.FaultPrecondition, node, "map", "no key")
 	}
-	if now := f.group.Volume(v.Name); now.HeldBy != node || now.Leaving {
+	if ref.UUID != f.group.UUID {
+		return sharedlun.Mapping{}, f.refusal(decide.FaultPrecondition, node, "map", "another group")
+	}
+	if now := f.group.Volume(v.Name); now.UUID != v.UUID || now.HeldBy != node || now.Leaving {
 		return sharedlun.Mapping{}, f.refusal(decide.FaultPrecondition, node, "map", "the volume is not this node's")
 	}
 	if !slices.Contains(f.mapped[v.UUID], node) {

@@ -83,7 +83,7 @@ func TestSan_unknownBoot(t *testing.T) {
 		"it answers, and has it open":          {func(f *fleet) { f.inUse["ua"] = true }, "mounted", nil},
 		"it is silent, and its key is there":   {func(f *fleet) { f.silent["n2"] = true; f.keys[2] = true }, "no member's", nil},
 		"it answers, and its key is there":     {func(f *fleet) { f.keys[2] = true }, "no member's", nil},
-		"it is silent, and nobody reserved it": {func(f *fleet) { f.silent["n2"] = true; f.reserved = false }, "no connection", nil},
+		"it is silent, and nobody reserves it": {func(f *fleet) { f.silent["n2"] = true; f.loseOnceLeaving() }, "no connection", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet("n1", "n2", "n3")

@@ -267,8 +267,9 @@ func TestSan_fenceInDoubt(t *testing.T) {
 		"a key may be registered later": {
 			func(f *fleet) { f.members[1].Registering = true }, func(f *fleet) { f.members[1].Registering = false }, "did not answer",
 		},
-		"the target lost its keys": {func(f *fleet) { f.reserved = false }, func(f *fleet) { f.reserved = true }, "nobody holds the reservation"},
-		"the boot is not known":    {func(f *fleet) { f.members[1].BootID = "" }, func(f *fleet) { f.members[1].BootID = "n2-boot-1" }, "which boot"},
+		"the target loses its keys":   {(*fleet).loseOnceLeaving, func(f *fleet) { f.during, f.reserved = nil, true }, "nobody holds the reservation"},
+		"the target lost them before": {func(f *fleet) { f.reserved = false }, func(f *fleet) { f.reserved = true }, "no key"},
+		"the boot is not known":       {func(f *fleet) { f.members[1].BootID = "" }, func(f *fleet) { f.members[1].BootID = "n2-boot-1" }, "which boot"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet("n1", "n2", "n3")

@@ -49,11 +49,14 @@ func (s *SAN) Map(
 ) (m sharedlun.Mapping, err error) {
 	err = s.onLUN(name, "map", ref.Lun, func(n *node, l *LUN) error {
 		g := l.copied()
-		if now := g.Volume(v.Name); now == nil || now.HeldBy != name || now.Leaving {
+		if g == nil || g.UUID != ref.UUID {
+			return fault(decide.FaultPrecondition, name, "MapVolume", "", "the LUN has another group")
+		}
+		if now := g.Volume(v.Name); now == nil || now.UUID != v.UUID || now.HeldBy != name || now.Leaving {
 			return fault(decide.FaultPrecondition, name, "MapVolume", "", "the volume is not this node's")
 		}
-		if c.Unfenced && l.reserved || !c.Unfenced && (l.keys[name] != c.Key || c.Key == 0) {
-			return fault(decide.FaultPrecondition, name, "MapVolume", "", "the key is not registered")
+		if why := l.refuses(name, c); why != "" {
+			return fault(decide.FaultPrecondition, name, "MapVolume", "", "%s", why)
 		}
 		for other, o := range s.nodes {
 			// What is mapped on a node that cannot write is a leftover.
@@ -95,16 +98,27 @@ func (s *SAN) Promise(_ context.Context, name string, ref sharedlun.Ref, epoch u
 	return promised, err
 }
 
+// refuses says why a node may not write to the LUN with what it shows; empty when it may. A key counts on a LUN that is reserved: otherwise it keeps nobody out.
+func (l *LUN) refuses(name string, c sharedlun.Credential) string {
+	switch {
+	case c.Unfenced && l.reserved:
+		return "the LUN is reserved"
+	case !c.Unfenced && (l.keys[name] != c.Key || c.Key == 0):
+		return "the key is not registered"
+	case !c.Unfenced && !l.reserved:
+		return "nobody has reserved the LUN"
+	}
+	return ""
+}
+
 // writing runs a change, if the node may make it.
 func (s *SAN) writing(name, call string, ref sharedlun.Ref, w sharedlun.Mandate, effect func(l *LUN) error) error {
 	return s.onLUN(name, call, ref.Lun, func(n *node, l *LUN) error {
-		switch {
-		case w.Epoch < n.promised:
+		if w.Epoch < n.promised {
 			return fault(decide.FaultPrecondition, name, call, "", "the epoch is old")
-		case w.Unfenced && l.reserved:
-			return fault(decide.FaultPrecondition, name, call, "", "unfenced is %t", w.Unfenced)
-		case !w.Unfenced && (l.keys[name] != w.Key || w.Key == 0):
-			return fault(decide.FaultPrecondition, name, call, "", "the key is not registered")
+		}
+		if why := l.refuses(name, w.Credential); why != "" {
+			return fault(decide.FaultPrecondition, name, call, "", "%s", why)
 		}
 		return effect(l)
 	})
@@ -149,7 +163,10 @@ func (s *SAN) Change(
 	_ context.Context, name string, ref sharedlun.Ref, w sharedlun.Mandate, sequence uint64, c sharedlun.Change,
 ) (g sharedlun.Group, err error) {
 	err = s.writing(name, "change", ref, w, func(l *LUN) error {
-		if l.group == nil || w.Epoch < l.group.Epoch || !c.TakeOver && w.Epoch != l.group.Epoch {
+		if l.group == nil || l.group.UUID != ref.UUID {
+			return fault(decide.FaultPrecondition, name, "ChangeSharedGroup", "", "the LUN has another group")
+		}
+		if w.Epoch < l.group.Epoch || !c.TakeOver && w.Epoch != l.group.Epoch {
 			return fault(decide.FaultPrecondition, name, "ChangeSharedGroup", "", "the epoch is old")
 		}
 		if sequence != l.group.Sequence {

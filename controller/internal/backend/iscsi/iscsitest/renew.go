@@ -40,6 +40,7 @@ func (s *SAN) Unregister(_ context.Context, name string, id sharedlun.Identity, 
 			return fault(decide.FaultUnavailable, name, "Unregister", sharedlun.ReasonKeyStays, "the key is registered still, by a session that is gone")
 		}
 		l.keys = left
+		l.reserved = l.reserved && len(left) > 0
 		r = l.reservation()
 		return nil
 	})

@@ -186,6 +186,8 @@ func (s *SAN) KeepKey(l *LUN, path string, key uint64) {
 		if delete(l.keys, path); key != 0 {
 			l.keys[path] = key
 		}
+		// Every key holds the reservation, so that it ends with the last of them.
+		l.reserved = l.reserved && len(l.keys) > 0
 	})
 }
 
