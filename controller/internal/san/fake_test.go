@@ -152,6 +152,18 @@ func (f *fleet) Promise(_ context.Context, node string, _ sharedlun.Ref, epoch u
 	return f.seen[node], nil
 }
 
+// refuses says why a node may not write to the LUN; empty when it may.
+func (f *fleet) refuses(node string, ref sharedlun.Ref, c sharedlun.Credential) string {
+	i := slices.IndexFunc(f.members, func(m Member) bool { return m.Node == node })
+	switch {
+	case !f.reserved || !f.keys[c.Key] || c.Key != f.members[i].Key:
+		return "no key"
+	case ref.UUID != f.group.UUID:
+		return "another group"
+	}
+	return ""
+}
+
 func (f *fleet) Change(ctx context.Context, node string, ref sharedlun.Ref, w sharedlun.Mandate, sequence uint64, c sharedlun.Change) (sharedlun.Group, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -159,12 +171,9 @@ func (f *fleet) Change(ctx context.Context, node string, ref sharedlun.Ref, w sh
 	if err := f.enter(node, "change"); err != nil {
 		return none, err
 	}
-	i := slices.IndexFunc(f.members, func(m Member) bool { return m.Node == node })
-	switch {
-	case !f.reserved || !f.keys[w.Key] || w.Key != f.members[i].Key:
-		return none, f.refusal(decide.FaultPrecondition, node, "change", "no key")
-	case ref.UUID != f.group.UUID:
-		return none, f.refusal(decide.FaultPrecondition, node, "change", "another group")
+	switch why := f.refuses(node, ref, w.Credential); {
+	case why != "":
+		return none, f.refusal(decide.FaultPrecondition, node, "change", why)
 	case w.Epoch < f.seen[node] || w.Epoch < f.group.Epoch || !c.TakeOver && w.Epoch != f.group.Epoch:
 		return none, f.refusal(decide.FaultPrecondition, node, "change", "epoch "+strconv.FormatUint(w.Epoch, 10)+" is old")
 	case sequence != f.group.Sequence:
@@ -248,12 +257,8 @@ func (f *fleet) Map(
 	if err := f.enter(node, "map"); err != nil {
 		return sharedlun.Mapping{}, err
 	}
-	i := slices.IndexFunc(f.members, func(m Member) bool { return m.Node == node })
-	if !f.reserved || !f.keys[c.Key] || c.Key != f.members[i].Key {
-		return sharedlun.Mapping{}, f.refusal(decide.FaultPrecondition, node, "map", "no key")
-	}
-	if ref.UUID != f.group.UUID {
-		return sharedlun.Mapping{}, f.refusal(decide.FaultPrecondition, node, "map", "another group")
+	if why := f.refuses(node, ref, c); why != "" {
+		return sharedlun.Mapping{}, f.refusal(decide.FaultPrecondition, node, "map", why)
 	}
 	if now := f.group.Volume(v.Name); now.UUID != v.UUID || now.HeldBy != node || now.Leaving {
 		return sharedlun.Mapping{}, f.refusal(decide.FaultPrecondition, node, "map", "the volume is not this node's")
