@@ -38,24 +38,27 @@ if [ "$dies" = before ]; then kill -9 $PPID; exit 1; fi
 exit $code
 `
 
-// reservationsKiller lets the agent die once for each kind of command with which it changes the reservations of a LUN, as soon as the target has carried it out: strace shows the commands that go
-// to the kernel, and holds the agent for a moment after each, so that nobody gets to know of it. In a command that registers the new key is in bytes 8 to 15 of what is sent; of one that
-// is taken off it is zero.
+// reservationsKiller lets the agent die once for each kind of command with which it changes the reservations of a LUN, as soon as the target has carried it out: strace shows the commands that went
+// to the kernel, and holds the agent for a moment after each, so that nobody gets to know of it. What strace shows of one thread may be in two lines. In a command that registers the new key is
+// in bytes 8 to 15 of what is sent; where a key is taken off they are zero.
 const reservationsKiller = `#!/bin/bash
 cd ` + killDir + ` || exit
 while [ -e armed ]; do
 	pid=$(pgrep -o -x agent) || { sleep 0.1; continue; }
+	unset sent; declare -A sent
 	strace -f -qq -s 24 -p "$pid" -e trace=ioctl -e inject=ioctl:delay_exit=200000 2>&1 | while read -r line; do
-		case "$line" in *SG_IO*cmdp=\"\\x5f*) ;; *) continue ;; esac
-		kind=other
+		thread=${line#\[pid }; thread=${thread%%]*}
 		case "$line" in
-		*cmdp=\"\\x5f\\x00*dxferp=\"\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00*) kind=nothing ;;
-		*cmdp=\"\\x5f\\x00*dxferp=\"????????????????????????????????\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00*) kind=unregister ;;
-		*cmdp=\"\\x5f\\x00*) kind=register ;;
-		*cmdp=\"\\x5f\\x01*) kind=reserve ;;
+		*SG_IO*cmdp=\"\\x5f\\x00*dxferp=\"????????????????????????????????\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00*) kind=unregister ;;
+		*SG_IO*cmdp=\"\\x5f\\x00*) kind=register ;;
+		*SG_IO*cmdp=\"\\x5f\\x01*) kind=reserve ;;
+		*"ioctl resumed"*) kind=${sent[$thread]}; sent[$thread]= ;;
+		*) continue ;;
 		esac
-		echo "$kind" >> log
-		grep -qxF "$kind" killed || { echo "$kind" >> killed; kill -9 "$pid"; }
+		case "$line" in
+		*unfinished*) sent[$thread]=$kind ;;
+		*" status=0,"*) [ -z "$kind" ] || grep -qxF "$kind" killed || { echo "$kind" >> killed; kill -9 "$pid"; } ;;
+		esac
 	done
 done
 `
