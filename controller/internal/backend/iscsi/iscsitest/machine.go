@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/decide"
 )
 
 // Kubelets is an API server whose Nodes have what the kubelets of the SAN's nodes write to them.
@@ -25,6 +27,19 @@ func (k Kubelets) Get(ctx context.Context, key types.NamespacedName, o client.Ob
 		}
 	}
 	return err
+}
+
+// Boot boots a node: its sessions and devices are gone, its key at the target is not.
+func (s *SAN) Boot(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.nodes[name]
+	n.boot += "+"
+	n.agent = decide.AgentUp
+	clear(n.sessions)
+	clear(n.mapped)
+	clear(n.cut)
+	clear(n.open)
 }
 
 // Replace boots another machine under the name of a node. What the first one has at the target stays. The Node does not tell which machine it is if its name is empty.

@@ -159,19 +159,6 @@ func (s *SAN) SetDown(down bool, portals ...string) {
 	}
 }
 
-// Boot boots a node: its sessions and devices are gone, its key at the target is not.
-func (s *SAN) Boot(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.nodes[name]
-	n.boot += "+"
-	n.agent = decide.AgentUp
-	clear(n.sessions)
-	clear(n.mapped)
-	clear(n.cut)
-	clear(n.open)
-}
-
 // LoseKeys lets the target forget all registrations.
 func (s *SAN) LoseKeys(l *LUN) {
 	s.Edit(l, func(l *LUN) {
