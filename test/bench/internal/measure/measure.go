@@ -179,14 +179,24 @@ func Ratio(samples []Sample, operation string, contender, yardstick Contender) S
 
 // Compare divides the times of one series by those of another, round by round: what the machine did besides in a round met both.
 func Compare(samples []Sample, contender, yardstick Series) Spread {
-	of, by := byRound(samples, contender.Operation, contender.Contender), byRound(samples, yardstick.Operation, yardstick.Contender)
-	var ratios []float64
-	for round, ms := range of {
-		if base := by[round]; base > 0 {
-			ratios = append(ratios, ms/base)
+	return pairs(samples, contender, yardstick, func(ms, base float64) float64 { return ms / base })
+}
+
+// Added is how many milliseconds a contender takes more than a yardstick that does the same, round by round.
+func Added(samples []Sample, operation string, contender, yardstick Contender) Spread {
+	return pairs(samples, Series{contender, operation}, Series{yardstick, operation}, func(ms, base float64) float64 { return ms - base })
+}
+
+// pairs sums up what is made of the times of two series in each round that has both.
+func pairs(samples []Sample, contender, yardstick Series, of func(ms, base float64) float64) Spread {
+	times, bases := byRound(samples, contender.Operation, contender.Contender), byRound(samples, yardstick.Operation, yardstick.Contender)
+	var values []float64
+	for round, ms := range times {
+		if base := bases[round]; base > 0 {
+			values = append(values, of(ms, base))
 		}
 	}
-	return NewSpread(ratios)
+	return NewSpread(values)
 }
 
 // Times are the milliseconds themselves.

@@ -28,6 +28,9 @@ func TestRatio_comparesWithinARound(t *testing.T) {
 	if diff := cmp.Diff(Spread{Low: 1.1, Median: 1.1, High: 1.1, From: 1.1, To: 1.1, Count: 2}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	if got := Added(samples, "create", quarry, bare); got.From != 1 || got.Median != 5.5 || got.To != 10 || got.Count != 2 {
+		t.Errorf("added: %+v", got)
+	}
 	if got := Ratio(samples, "resize", quarry, bare); got.Count != 0 {
 		t.Errorf("of nothing: %+v", got)
 	}

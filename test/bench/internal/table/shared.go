@@ -36,18 +36,20 @@ var sharedWords = map[string]string{
 
 func (p *page) io() {
 	p.printf(ioHead)
-	p.header("requests", "median (quartiles)", "the median lies between", "rounds", "goal")
+	p.header("requests", "median (quartiles)", "the median lies between", "the map adds, µs of", "rounds", "goal")
 	mapped, bare := measure.Contender{Who: measure.Mapped}, measure.Contender{Who: measure.BareLun}
 	for _, op := range []string{measure.ReadSmall, measure.WriteSmall, measure.ReadLarge, measure.WriteLarge} {
 		// The faster is what takes less time.
 		s := measure.Ratio(p.report.Samples, op, bare, mapped)
-		text, between := none, ""
+		text, between, added := none, "", ""
 		if s.Count > 0 {
 			p.measured = true
 			text = fmt.Sprintf("%.3f (%.3f to %.3f)", s.Median, s.Low, s.High)
 			between = fmt.Sprintf("%.3f and %.3f", s.From, s.To)
+			const micro = 1000
+			added = fmt.Sprintf("%.0f of %.0f", micro*measure.Added(p.report.Samples, op, mapped, bare).Median, micro*measure.Times(p.report.Samples, op, bare).Median)
 		}
-		p.row(op, text, between, fmt.Sprint(s.Count), fmt.Sprint(goalIO))
+		p.row(op, text, between, added, fmt.Sprint(s.Count), fmt.Sprint(goalIO))
 	}
 	p.printf("\n")
 }

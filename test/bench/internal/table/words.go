@@ -67,6 +67,7 @@ LVM commands per call, counted as above:
 How fast requests are through the dm-linear map of a volume on a shared LUN, as a part of the speed of the LUN itself: O_DIRECT, one request at a
 time, each to the same place through the map and past it right after the other, in changing order. A round is 64 requests of 4 KiB or 16 of 1 MiB
 each way; its ratio is that of the two medians. How far the median of all rounds can be relied on is in the third column: it lies there in 95 of 100 such measurements.
+The fourth is the median of what a request takes longer through the map, beside what it takes past it: in a user-mode kernel every layer costs more of a processor than on hardware.
 
 `
 	movesHead = `## Moving a volume between nodes
