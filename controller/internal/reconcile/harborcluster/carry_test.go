@@ -146,6 +146,7 @@ func TestMetrics(t *testing.T) {
 	s.reconcile()
 	same(t, []string{
 		"quarry_harborcluster_condition CacheReady True",
+		"quarry_harborcluster_condition CertificatesReady True",
 		"quarry_harborcluster_condition DatabaseReady False",
 		"quarry_harborcluster_condition Ready False",
 		"quarry_harborcluster_condition ServiceReady True",
