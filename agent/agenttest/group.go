@@ -21,6 +21,8 @@ type Group struct {
 	OwnerUID, UUID, SystemID string
 	// Disks are the kernel names, ordered.
 	Disks []string
+	// Missing is how many of its physical volumes are on no disk of this host.
+	Missing int
 	// Volumes are the names of its logical volumes.
 	Volumes []string
 }
@@ -97,6 +99,8 @@ func (h *Host) Groups() []Group {
 		for _, pv := range g.pvs {
 			if d := h.carrier(pv); d != nil {
 				view.Disks = append(view.Disks, d.Name)
+			} else {
+				view.Missing++
 			}
 		}
 		for _, v := range g.volumes {

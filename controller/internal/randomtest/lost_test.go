@@ -10,7 +10,7 @@ import (
 )
 
 // declare has a person say that a node and what is on its disks are gone for ever, where the policy on Members lets anybody say that. The person
-// deletes the claims of the node, too, and its snapshots are given up.
+// deletes the claims of the node, too, those without a volume that were tried there included, and its snapshots are given up.
 func (w *world) declare(r *rand.Rand) {
 	m, ok := pick(r, w.declarable())
 	if !ok {
@@ -28,6 +28,9 @@ func (w *world) declare(r *rand.Rand) {
 		case c.handle == "" && w.inGroup(c.from, uuid):
 			// Nobody waits for a copy of what is gone.
 			w.abandon(c)
+		case c.uncertain && c.node == node && c.cluster == m.Spec.Of.Name:
+			// Its volume may be in what is gone, and would be found there if the node is back after all.
+			c.deleting = true
 		}
 	}
 	for _, s := range slices.Clone(w.snapshots) {

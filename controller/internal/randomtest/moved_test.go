@@ -57,6 +57,10 @@ func (w *world) movable(h, to *host, name string) bool {
 	if i < 0 || slices.ContainsFunc(to.Groups(), named) {
 		return false
 	}
+	if h.Groups()[i].Missing > 0 {
+		// The model carries whole groups.
+		return false
+	}
 	if w.lost[h.Groups()[i].UUID] {
 		// What is gone for ever is nowhere else either.
 		return false
@@ -123,6 +127,16 @@ func (w *world) isAway(uuid, node string) bool {
 	return slices.ContainsFunc(w.hosts, func(h *host) bool {
 		return h.name != node && slices.ContainsFunc(h.Groups(), func(g agenttest.Group) bool { return g.UUID == uuid })
 	})
+}
+
+// split reports whether the disks of a claim's group are in two nodes: one of before was left where the others were. They are not brought back to it, and what it
+// does not know of is not said to be deleted.
+func (w *world) split(c *claim) bool {
+	v := w.ledger[c.handle]
+	if v == nil || !w.isAway(v.as.GroupUUID, v.host) {
+		return false
+	}
+	return slices.ContainsFunc(w.hostOf(v.host).Groups(), func(g agenttest.Group) bool { return g.UUID == v.as.GroupUUID })
 }
 
 // stranded reports whether the group that a claim is in, or would be made in, is on another node for good. Nothing grows there, and nothing is
