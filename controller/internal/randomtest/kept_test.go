@@ -44,6 +44,20 @@ var kept = map[string]struct {
 		{"copy", 17930212181548011342},
 		{"hosts change", 1050847358644087393},
 	}},
+	// The disk that comes back was away while the group was made. It says that the group has no volumes, and the disks with the volumes are in another node.
+	"a disk of before is all that is left of a group": {events: []event{
+		{"cluster made", 184603710531420398},
+		{"agent dies after a step", 1180113550977099117},
+		{"devices change", 8665020084522884836},
+		{"disk vanishes", 10463593693549278987},
+		{"claim", 5764668230806811175},
+		{"claim", 13177564463636290028},
+		{"disk vanishes", 12623995424169455975},
+		{"approve", 5802892649031073178},
+		{"disk given up", 15472832923168413817},
+		{"group moves", 1378857707164910527},
+		{"claim deleted", 8178800192164284946},
+	}},
 	// The node comes back after its Member is gone: what it holds is nobody's, and nothing is done to it.
 	"a node with a volume is declared lost": {shows: func(w *world) int { return min(w.buried, w.forsaken) }, events: []event{
 		{"cluster made", 3201617261960746403},

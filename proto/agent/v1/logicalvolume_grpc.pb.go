@@ -66,11 +66,11 @@ type LogicalVolumeServiceClient interface {
 	//
 	// A volume that is to be discarded may take longer than one call: it returns ABORTED with how far it is, and a repeated call goes on there.
 	//
-	// Effect: its data is gone. Idempotent: OK when it is absent. Who may call: the CSI controller.
+	// Effect: its data is gone. Idempotent: OK when it is absent from a whole group. Who may call: the CSI controller.
 	//
 	// | code                | caller's action                                  |
 	// |---------------------|--------------------------------------------------|
-	// | FAILED_PRECONDITION | it is in use: wait until it is not; or it was used, and only_unused is set |
+	// | FAILED_PRECONDITION | it is in use: wait until it is not; or it was used, and only_unused is set; or it is not seen in a group that lacks a device |
 	// | PERMISSION_DENIED   | it carries another id, or the group is not ours  |
 	// | ABORTED             | another call works on this volume, or it is being discarded: retry |
 	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff  |
@@ -226,11 +226,11 @@ type LogicalVolumeServiceServer interface {
 	//
 	// A volume that is to be discarded may take longer than one call: it returns ABORTED with how far it is, and a repeated call goes on there.
 	//
-	// Effect: its data is gone. Idempotent: OK when it is absent. Who may call: the CSI controller.
+	// Effect: its data is gone. Idempotent: OK when it is absent from a whole group. Who may call: the CSI controller.
 	//
 	// | code                | caller's action                                  |
 	// |---------------------|--------------------------------------------------|
-	// | FAILED_PRECONDITION | it is in use: wait until it is not; or it was used, and only_unused is set |
+	// | FAILED_PRECONDITION | it is in use: wait until it is not; or it was used, and only_unused is set; or it is not seen in a group that lacks a device |
 	// | PERMISSION_DENIED   | it carries another id, or the group is not ours  |
 	// | ABORTED             | another call works on this volume, or it is being discarded: retry |
 	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff  |

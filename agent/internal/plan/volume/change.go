@@ -17,6 +17,11 @@ func remove(s plan.Snapshot, want Spec) (Plan, error) {
 		if err := s.Nowhere(want.Group, want.OwnerUID); err != nil {
 			return Plan{}, fmt.Errorf("volume %s is not seen: %w", want.Name, err)
 		}
+		if g.Partial {
+			// Each disk says what the group has, and one that was away meanwhile says what it had: those that are there may all be of before.
+			return Plan{}, fmt.Errorf("volume %s is not seen in group %s: %w, and may know more; it is gone for sure once the device is back or the group has forgotten it",
+				want.Name, g.Name, plan.ErrPartial)
+		}
 		return Plan{}, nil
 	case v.Open && !v.Suspended:
 		// Whoever looks at a suspended device waits with it open, as udev does. LVM looks again once it is at work.

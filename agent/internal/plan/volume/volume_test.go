@@ -256,6 +256,7 @@ func TestDeleteVolume(t *testing.T) {
 		"in a group that is not there":   {want: volume("lin", 0, func(w *Spec) { w.Group = "gone" }), err: plan.ErrNotFound},
 		"in a group that is partial":     {group: lacking(), want: volume("lin", 0), steps: []string{"remove volume vg/lin"}},
 		"one that lacks a part":          {group: lacking("lin"), want: volume("lin", 0), steps: []string{"remove volume vg/lin"}},
+		"absent, in one that is partial": {group: lacking(), want: volume("n", 0), err: plan.ErrPartial, because: "may know more"},
 		"only if unused":                 {want: volume("lin", 0, unused), steps: []string{"remove volume vg/lin"}},
 		"only if unused, and it was":     {want: volume("thin", 0, unused), err: plan.ErrInUse, because: "was used, or holds a copy"},
 		"only if unused, a copy":         {want: volume("snap", 0, unused), err: plan.ErrInUse, because: "was used, or holds a copy"},

@@ -54,6 +54,16 @@ func (p spot) group() (decide.Group, bool) {
 	return p.node.Groups[i], true
 }
 
+// faded says why a volume that a group does not show may be in it all the same; nil when it cannot. Each disk of a group says what the group has, and
+// one that was away meanwhile says what the group had: while another disk is missing, the ones that are there may all be of before.
+func (p spot) faded() error {
+	if g, seen := p.group(); !seen || !g.Partial {
+		return nil
+	}
+	return volume.Refuse(volume.Unavailable, "volume group %s on node %s does not show %s, and a disk of it is missing: what the other disks say may be of "+
+		"before. It is asked again until the disk is back or the group has forgotten it", p.id.Group, p.id.Node, p.id.Name)
+}
+
 // takesSpace refuses what takes space in a group that lacks a volume or a disk.
 func (b *Backend) takesSpace(ctx context.Context, p spot) error {
 	if g, seen := p.group(); seen && g.Partial {

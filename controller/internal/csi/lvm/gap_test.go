@@ -149,3 +149,27 @@ func (d *deafTo) List(ctx context.Context, list client.ObjectList, options ...cl
 	}
 	return d.Reader.List(ctx, list, options...)
 }
+
+// TestDeleteVolume_groupLacksADisk: what the disks that are there say may be of before the volume was made, so it is not said to be gone. What the group shows
+// is deleted.
+func TestDeleteVolume_groupLacksADisk(t *testing.T) {
+	s := newSuite(t, false, "node-1")
+	a := s.agents["node-1"]
+	a.AddDisks(diskBytes, "sdc")
+	a.AddGroup(group, owner, "sdb", "sdc")
+	before := s.cache.members[0].Spec.Group.UUID
+	s.await("the group of two disks", func() bool { g := s.pool.Node("node-1").Groups; return len(g) == 1 && g[0].UUID != before })
+	s.cache.members[0].Spec.Group.UUID = s.pool.Node("node-1").Groups[0].UUID
+	shown, gone := s.create(s.request("pvc-1")).GetVolumeId(), s.create(s.request("pvc-2")).GetVolumeId()
+	if err := s.remove(gone); err != nil {
+		t.Fatal(err)
+	}
+	a.Unplug("sdc")
+	s.await("the disk is missed", func() bool { g := s.pool.Node("node-1").Groups; return len(g) == 1 && g[0].Partial })
+	wantCode(t, s.remove(gone), codes.FailedPrecondition)
+	if err := s.remove(shown); err != nil {
+		t.Errorf("a volume that the group shows: %v", err)
+	}
+	a.Plug("sdc")
+	s.await("deletion", func() bool { return s.remove(gone) == nil })
+}
