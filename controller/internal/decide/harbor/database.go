@@ -61,12 +61,49 @@ func sslMode(p *v1alpha1.HarborZlandoPostgreSQL) string {
 	return sslDisable
 }
 
-// clientRule says which connections from other pods PostgreSQL takes.
+// Rules which say what connections from other pods PostgreSQL takes: with and without TLS, or with TLS only.
+const (
+	ruleBoth = "host all all all md5"
+	ruleTLS  = "hostssl all all all md5"
+)
+
+// clientRule says which connections from other pods PostgreSQL takes in the end.
 func clientRule(p *v1alpha1.HarborZlandoPostgreSQL) string {
 	if sslMode(p) == sslRequire {
-		return "hostssl all all all md5"
+		return ruleTLS
 	}
-	return "host all all all md5"
+	return ruleBoth
+}
+
+// rulesOf is where a postgresql has its rules.
+var rulesOf = []string{"spec", "patroni", "pg_hba"}
+
+// Refuses reports whether a database takes no connections from other pods without TLS.
+func Refuses(database *unstructured.Unstructured) bool {
+	rules, _, _ := unstructured.NestedStringSlice(database.Object, rulesOf...)
+	return slices.Contains(rules, ruleTLS)
+}
+
+// MayRefuse reports whether a database may refuse what comes without TLS: nobody connects so any more. The Harbor that is there has to run, as its
+// operator says of what it is now, and to connect with TLS. Without a Harbor nobody connects, and what is refused already is not let in again.
+func MayRefuse(harbor, database *unstructured.Unstructured) bool {
+	if harbor == nil || database != nil && Refuses(database) {
+		return true
+	}
+	mode, _, _ := unstructured.NestedString(harbor.Object, "spec", "database", "sslMode")
+	observed, told, _ := unstructured.NestedInt64(harbor.Object, "status", "observedGeneration")
+	return mode == sslRequire && told && observed >= harbor.GetGeneration() && ServiceState(harbor, false).Ready()
+}
+
+// TakeBoth lets a database take connections without TLS, too.
+func TakeBoth(database *unstructured.Unstructured) {
+	rules, _, _ := unstructured.NestedStringSlice(database.Object, rulesOf...)
+	for i := range rules {
+		if rules[i] == ruleTLS {
+			rules[i] = ruleBoth
+		}
+	}
+	_ = unstructured.SetNestedStringSlice(database.Object, rules, rulesOf...)
 }
 
 // Postgresql returns the in-cluster database, for an operator with the given schema.

@@ -205,6 +205,44 @@ func TestDatabase_tls(t *testing.T) {
 	}
 }
 
+func TestMayRefuse(t *testing.T) {
+	database := func(rule string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"patroni": map[string]any{"pg_hba": []any{"local all all trust", rule}}}}}
+	}
+	at := func(mode, working string, observed any) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{Object: map[string]any{
+			"spec":   map[string]any{"database": map[string]any{"sslMode": mode}},
+			"status": map[string]any{"conditions": []any{map[string]any{"type": "InProgress", "status": working}, map[string]any{"type": "Failed", "status": "False"}}},
+		}}
+		o.SetGeneration(3)
+		if observed != nil {
+			_ = unstructured.SetNestedField(o.Object, observed, "status", "observedGeneration")
+		}
+		return o
+	}
+	for name, c := range map[string]struct {
+		harbor, database *unstructured.Unstructured
+		want             bool
+	}{
+		"nobody connects":                 {nil, database(ruleBoth), true},
+		"it refuses already":              {at("disable", "True", nil), database(ruleTLS), true},
+		"Harbor runs with TLS":            {at("require", "False", int64(3)), database(ruleBoth), true},
+		"Harbor runs without":             {at("disable", "False", int64(3)), database(ruleBoth), false},
+		"Harbor is at work":               {at("require", "True", int64(3)), database(ruleBoth), false},
+		"its operator has not seen it":    {at("require", "False", int64(2)), database(ruleBoth), false},
+		"nobody knows what it has seen":   {at("require", "False", nil), database(ruleBoth), false},
+		"the database is to be made anew": {at("disable", "False", int64(3)), nil, false},
+	} {
+		if got := MayRefuse(c.harbor, c.database); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	o := database(ruleTLS)
+	if TakeBoth(o); Refuses(o) {
+		t.Errorf("%v", o.Object)
+	}
+}
+
 func TestConnections_external(t *testing.T) {
 	c := inCluster()
 	c.Spec.Database.Spec = v1alpha1.HarborDatabaseSpec{PostgreSQL: &v1alpha1.HarborPostgreSQL{

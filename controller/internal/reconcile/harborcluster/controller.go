@@ -54,6 +54,8 @@ type Reconciler struct {
 	rehearsed sync.Map
 	// foreground has the UIDs of the HarborClusters that were seen with Kubernetes' mark for the removal of their dependents.
 	foreground sync.Map
+	// released has the UIDs of the HarborClusters whose data this process saw without them as its owner, Secrets included. No earlier version works beside it.
+	released sync.Map
 	// watch begins to watch a kind of children, once; nil in tests that call Reconcile themselves.
 	watch func(schema.GroupVersionKind) error
 }

@@ -24,7 +24,12 @@ func (r *Reconciler) database(ctx context.Context, s *scope) (harbor.State, erro
 	if err != nil || missing.Status != "" {
 		return missing, err
 	}
-	got, err := r.ensure(ctx, s, harbor.Postgresql(c, schema), s.act())
+	want := harbor.Postgresql(c, schema)
+	lenient, err := r.lenient(ctx, s, want)
+	if err != nil {
+		return harbor.State{}, err
+	}
+	got, err := r.ensure(ctx, s, want, s.act())
 	if err != nil || got.object == nil {
 		return got.obstacle, err
 	}
@@ -47,12 +52,31 @@ func (r *Reconciler) database(ctx context.Context, s *scope) (harbor.State, erro
 			if err != nil || got.object == nil {
 				return got.obstacle, err
 			}
+			state.Message += lenient
 			return state, nil
 		}
 	}
 	s.again[harbor.Database] = true
 	return harbor.Pending(v1alpha1.ReasonHarborStarting,
 		"PostgreSQL runs; the Secret with the password of Harbor's user, "+harbor.DatabaseCredentials(c)[0]+", does not exist yet."), nil
+}
+
+// lenient lets a database that is to refuse connections without TLS take them until Harbor, which connects so, is made anew. It returns a sentence that says
+// so, and none if it is not so.
+func (r *Reconciler) lenient(ctx context.Context, s *scope, want *unstructured.Unstructured) (string, error) {
+	if !harbor.Refuses(want) {
+		return "", nil
+	}
+	user, err := r.mine(ctx, s, harbor.Users(s.cluster)[0])
+	if err != nil {
+		return "", err
+	}
+	have, err := r.mine(ctx, s, want)
+	if err != nil || harbor.MayRefuse(user, have) {
+		return "", err
+	}
+	harbor.TakeBoth(want)
+	return " It takes connections without TLS until Harbor runs with TLS.", nil
 }
 
 // master looks for the master of PostgreSQL.

@@ -76,6 +76,7 @@ func (r *Reconciler) end(ctx context.Context, c *v1alpha1.HarborCluster) (ctrl.R
 	err = kube.RemoveFinalizer(ctx, r.Client, s.cluster, v1alpha1.FinalizerHarbor)
 	if err == nil {
 		r.foreground.Delete(c.UID)
+		r.released.Delete(c.UID)
 	}
 	return kube.Retry(ctx, ctrl.Result{}, err)
 }
@@ -130,7 +131,7 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
-	// Whoever gives data an owner gives it to what holds data too, and that may be read everywhere. Without one there is nothing to wait for.
+	// Secrets cannot be read, what holds data can. Where nothing does, there is nothing that they open.
 	holders, _ := harbor.Data(s.cluster)
 	there, failed := r.all(ctx, s, holders)
 	if failed != nil {
@@ -140,6 +141,10 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 		if _, owned := harbor.Disowned(s.cluster, o); owned {
 			return err
 		}
+	}
+	if _, sure := r.released.Load(s.cluster.UID); !sure && len(there) > 0 {
+		// An earlier version may have given a Secret an owner and ended before it came to the data: that would stay, with nothing to open it.
+		return err
 	}
 	return nil
 }

@@ -276,6 +276,31 @@ func TestDeletion_retainIsHeldWhileDataHasAnOwner(t *testing.T) {
 	}
 }
 
+// A Secret that cannot be read may have an owner, and would go with it. Only what this very process has seen since it began is known.
+func TestDeletion_retainIsHeldWhileNobodyKnowsOfSecrets(t *testing.T) {
+	s := newSuite(t)
+	s.healthy()
+	s.owned(harbor.SecretKind, "sample-database-password")
+	s.ask()
+	again := &Reconciler{Client: s.client, Live: s.client, Events: s.events, Password: s.r.Password}
+	s.client.share(again)
+	s.r = again
+	s.intercept(forbid("Secret"))
+	_, err := s.try()
+	must(t, err)
+	if s.gone() {
+		t.Fatal("the Secret that opens the database goes with it")
+	}
+	s.expect(v1alpha1.HarborHealthy, "Ready", "Unknown", "Deleting", "ClusterRole quarry-harbor")
+	s.plain()
+	_, err = s.try()
+	must(t, err)
+	s.withoutOwners()
+	if !s.gone() {
+		t.Error("it is held")
+	}
+}
+
 func TestDeletion_deleteRemovesAllAndSecretsLast(t *testing.T) {
 	s := newSuite(t)
 	s.healthy(deletes)

@@ -118,6 +118,7 @@ func (r *Reconciler) generated(ctx context.Context, s *scope, name string, fresh
 func (r *Reconciler) settle(ctx context.Context, s *scope) error {
 	err := r.disown(ctx, s)
 	if err == nil {
+		r.released.Store(s.cluster.UID, true)
 		err = r.vouch(ctx, s)
 	}
 	if apierrors.IsForbidden(err) {
