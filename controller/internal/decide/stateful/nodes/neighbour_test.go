@@ -213,6 +213,26 @@ func TestUnfit(t *testing.T) {
 	})).Affinity
 	grown := pod("500m", "")
 	grown.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", AllocatedResources: list("1500m", ""), Resources: &corev1.ResourceRequirements{Requests: list("1500m", "")}}}
+	onPort := func(port corev1.ContainerPort, edits ...func(*corev1.Pod)) *corev1.Pod {
+		p := pod("", "")
+		p.Name = "served"
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{port}
+		for _, edit := range edits {
+			edit(p)
+		}
+		return p
+	}
+	stays := func(p *corev1.Pod) {
+		p.Spec.InitContainers = []corev1.Container{{Name: "s", Ports: p.Spec.Containers[0].Ports, RestartPolicy: new(corev1.ContainerRestartPolicyAlways)}}
+		p.Spec.Containers[0].Ports = nil
+	}
+	hosted := func(p *corev1.Pod) { p.Spec.HostNetwork = true }
+	over := func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
+	claims := pod("", "")
+	claims.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
+	port, udp := corev1.ContainerPort{HostPort: 80}, corev1.ContainerPort{HostPort: 80, Protocol: corev1.ProtocolUDP}
+	at := func(ip string) corev1.ContainerPort { return corev1.ContainerPort{HostPort: 80, HostIP: ip} }
+	const taken = "has pod ns/served, which has the host port 80 that the template asks for"
 	for name, c := range map[string]struct {
 		node  Node
 		pod   *corev1.Pod
@@ -230,6 +250,15 @@ func TestUnfit(t *testing.T) {
 		"the node tells nothing":            {Node{}, pod("", ""), nil, "does not tell that it has pods"},
 		"one there wants to be alone":       {has(list("2", "4Gi"), "9"), pod("", ""), []*corev1.Pod{alone}, "has pod ns/lonely, whose anti-affinity keeps it away"},
 		"one there wants others to be away": {has(list("2", "4Gi"), "9"), on("web@n1"), []*corev1.Pod{alone}, ""},
+		"a port that is taken":              {has(list("2", "4Gi"), "9"), onPort(port), []*corev1.Pod{onPort(port)}, taken},
+		"a port that stays taken":           {has(list("2", "4Gi"), "9"), onPort(port), []*corev1.Pod{onPort(port, stays)}, taken},
+		"a port of the node's network":      {has(list("2", "4Gi"), "9"), onPort(port), []*corev1.Pod{onPort(corev1.ContainerPort{ContainerPort: 80}, hosted)}, taken},
+		"a port inside of pods":             {has(list("2", "4Gi"), "9"), onPort(corev1.ContainerPort{ContainerPort: 80}), []*corev1.Pod{onPort(corev1.ContainerPort{ContainerPort: 80})}, ""},
+		"a port of another protocol":        {has(list("2", "4Gi"), "9"), onPort(udp), []*corev1.Pod{onPort(port)}, ""},
+		"a port of another address":         {has(list("2", "4Gi"), "9"), onPort(at("10.0.0.1")), []*corev1.Pod{onPort(at("10.0.0.2"))}, ""},
+		"a port of all addresses":           {has(list("2", "4Gi"), "9"), onPort(at("10.0.0.1")), []*corev1.Pod{onPort(at("0.0.0.0"))}, taken},
+		"a port that is free again":         {has(list("2", "4Gi"), "9"), onPort(port), []*corev1.Pod{onPort(port, over)}, ""},
+		"what nobody looks at":              {has(list("2", "4Gi"), "9"), claims, nil, "is not known to have what the ResourceClaims of the template ask for: they are not looked at"},
 		"one there wants what nobody knows": {has(list("2", "4Gi"), "9"), on("web@n1"), []*corev1.Pod{strange}, "has pod ns/lonely, whose anti-affinity keeps it away"},
 	} {
 		if got := c.node.Unfit(c.pod, c.there); got != c.want {

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -47,7 +48,61 @@ func (n Node) Unfit(p *corev1.Pod, there []*corev1.Pod) string {
 	if i := slices.IndexFunc(there, func(o *corev1.Pod) bool { return n.repels(o, p) }); i >= 0 {
 		return fmt.Sprintf("has pod %s/%s, whose anti-affinity keeps it away", there[i].Namespace, there[i].Name)
 	}
+	wanted := hostPorts(p)
+	for _, o := range there {
+		for _, used := range hostPorts(o) {
+			if slices.ContainsFunc(wanted, used.collides) {
+				return fmt.Sprintf("has pod %s/%s, which has the host port %d that the template asks for", o.Namespace, o.Name, used.port)
+			}
+		}
+	}
+	if len(p.Spec.ResourceClaims) > 0 {
+		return "is not known to have what the ResourceClaims of the template ask for: they are not looked at"
+	}
 	return ""
+}
+
+// hostPort is a port of a node that a pod takes.
+type hostPort struct {
+	port     int32
+	protocol corev1.Protocol
+	// ip is empty for every address of the node.
+	ip string
+}
+
+// collides reports whether a node cannot give both.
+func (h hostPort) collides(other hostPort) bool {
+	return h.port == other.port && h.protocol == other.protocol && (h.ip == other.ip || h.ip == "" || other.ip == "")
+}
+
+// hostPorts are those that a pod takes while it runs, as the scheduler counts them: of its containers, and of the init containers that stay. In the network of the node every
+// port of a container is one.
+func hostPorts(p *corev1.Pod) (out []hostPort) {
+	take := func(c corev1.Container) {
+		for _, port := range c.Ports {
+			number := port.HostPort
+			if p.Spec.HostNetwork {
+				number = cmp.Or(number, port.ContainerPort)
+			}
+			if number == 0 {
+				continue
+			}
+			h := hostPort{port: number, protocol: cmp.Or(port.Protocol, corev1.ProtocolTCP), ip: port.HostIP}
+			if h.ip == "0.0.0.0" || h.ip == "::" {
+				h.ip = ""
+			}
+			out = append(out, h)
+		}
+	}
+	for _, c := range p.Spec.Containers {
+		take(c)
+	}
+	for _, c := range p.Spec.InitContainers {
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			take(c)
+		}
+	}
+	return out
 }
 
 // repels reports whether a pod on this node lets none like another one be beside it. A rule that cannot be understood lets none.
