@@ -15,7 +15,7 @@ import (
 
 // Variables that let a person choose: QUARRY_RANDOM=1 runs these tests, as `make random` does; QUARRY_RANDOM_SEEDS is the number of worlds of TestRandomEvents, QUARRY_RANDOM_EVENTS that of the
 // events in each; QUARRY_RANDOM_SEED chooses a single world. QUARRY_RANDOM_TRIES bounds the search for the events that matter. With the number in
-// QUARRY_TEST_TURN, which test/all takes from the commit, the worlds are others from commit to commit: five turns in a row have none in common.
+// QUARRY_TEST_TURN, which test/all takes from the commit, the worlds are others from commit to commit: four turns in a row have none in common.
 const (
 	variableRun    = "QUARRY_RANDOM"
 	variableSeeds  = "QUARRY_RANDOM_SEEDS"
@@ -26,7 +26,7 @@ const (
 )
 
 // turns is how many turns have worlds of their own.
-const turns = 5
+const turns = 4
 
 // twoEnds is said of a seed, so that nobody takes a second run that passes for a proof.
 const twoEnds = "What goroutines do at one moment is up to the scheduler, so this seed can end in another way too: repeat it some times"
