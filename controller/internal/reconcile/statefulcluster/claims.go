@@ -210,7 +210,7 @@ func (r *Reconciler) dispose(ctx context.Context, s *scope) error {
 	ids, _ = replica.Dispose(s.input, s.plan.Policy())
 	for _, id := range ids {
 		for _, c := range s.identity(id).Claims {
-			if !c.DeletionTimestamp.IsZero() {
+			if !c.DeletionTimestamp.IsZero() || s.controlledByAnother(c) {
 				continue
 			}
 			// Unchanged: a controller that is late deletes nothing that was adopted since.
@@ -233,13 +233,19 @@ func soonest(a, b time.Duration) time.Duration {
 	return a
 }
 
-// ownersOf says who owns a claim: the StatefulCluster, if claims go with it. A pod owned claims that were to go with it in earlier versions; no
+// controlledByAnother reports whether somebody else made a claim its own. Such a claim is not deleted: it is the other's to decide on.
+func (s *scope) controlledByAnother(c *corev1.PersistentVolumeClaim) bool {
+	owner := metav1.GetControllerOf(c)
+	return owner != nil && owner.UID != s.cluster.UID && (owner.Kind != "Pod" || owner.APIVersion != "v1")
+}
+
+// ownersOf says who owns a claim: the StatefulCluster, if claims go with it and nobody else controls it. A pod owned claims that were to go with it in earlier versions; no
 // claim goes with its pod now.
 func (s *scope) ownersOf(c *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	owners := slices.DeleteFunc(slices.Clone(c.OwnerReferences), func(o metav1.OwnerReference) bool {
 		return o.UID == s.cluster.UID || o.Kind == "Pod" && o.APIVersion == "v1"
 	})
-	if s.plan.WhenDeleted() == v1alpha1.DeleteClaims {
+	if s.plan.WhenDeleted() == v1alpha1.DeleteClaims && !s.controlledByAnother(c) {
 		owners = append(owners, s.plan.Owner())
 	}
 	return owners

@@ -91,6 +91,30 @@ func TestRetention(t *testing.T) {
 	}
 }
 
+// TestRetention_ofAnotherController: what somebody else made its own stays, whatever the policy is, and keeps nothing else from being done.
+func TestRetention_ofAnotherController(t *testing.T) {
+	s := newSuite(t, "n1")
+	s.add(2, func(c *v1alpha1.StatefulCluster) {
+		c.Spec.PersistentVolumeClaimRetentionPolicy = &v1alpha1.ClaimRetention{WhenDeleted: "Delete", WhenScaled: "Delete"}
+	})
+	s.settle("two replicas", isReady)
+	for _, c := range s.claims() {
+		c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: "Database", Name: "d", UID: "d-1", Controller: ptr.To(true)}}
+		if err := s.client.Update(context.Background(), &c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.edit(func(c *v1alpha1.StatefulCluster) { c.Spec.Replicas = ptr.To[int32](1) })
+	s.setPod("db-0000000000000001", corev1.ConditionFalse)
+	s.settle("one replica", isReady)
+	s.mustPass()
+	for i, want := range []string{"Scaled", "Filled"} {
+		if s.claim(i+1) != want || s.owners(i+1) != "Database" {
+			t.Errorf("claim %d: on record is %q, and it is owned by %q", i+1, s.claim(i+1), s.owners(i+1))
+		}
+	}
+}
+
 // TestRetention_replaced: the claims of a replica that was given up go when its replacement has the data, and not before. A node that comes back
 // earlier has lost nothing.
 func TestRetention_replaced(t *testing.T) {
