@@ -3,6 +3,9 @@
 package e2e
 
 import (
+	"context"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -38,42 +41,75 @@ if [ "$dies" = before ]; then kill -9 $PPID; exit 1; fi
 exit $code
 `
 
-// reservationsKiller lets the agent die once for each kind of command with which it changes the reservations of a LUN, as soon as the target has carried it out: strace shows the commands that went
-// to the kernel, and holds the agent for a moment after each, so that nobody gets to know of it. What strace shows of one thread may be in two lines. In a command that registers the new key is
-// in bytes 8 to 15 of what is sent; where a key is taken off they are zero.
-const reservationsKiller = `#!/bin/bash
-cd ` + killDir + ` || exit
-while [ -e armed ]; do
-	pid=$(pgrep -o -x agent) || { sleep 0.1; continue; }
-	unset sent; declare -A sent
-	strace -f -qq -s 24 -p "$pid" -e trace=ioctl -e inject=ioctl:delay_exit=200000 2>&1 | while read -r line; do
-		thread=${line#\[pid }; thread=${thread%%]*}
-		case "$line" in
-		*SG_IO*cmdp=\"\\x5f\\x00*dxferp=\"????????????????????????????????\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00*) kind=unregister ;;
-		*SG_IO*cmdp=\"\\x5f\\x00*) kind=register ;;
-		*SG_IO*cmdp=\"\\x5f\\x01*) kind=reserve ;;
-		*"ioctl resumed"*) kind=${sent[$thread]}; sent[$thread]= ;;
-		*) continue ;;
-		esac
-		case "$line" in
-		*unfinished*) sent[$thread]=$kind ;;
-		*" status=0,"*) [ -z "$kind" ] || grep -qxF "$kind" killed || { echo "$kind" >> killed; kill -9 "$pid"; } ;;
-		esac
-	done
+// reservationsWatcher runs beside the target and tells what becomes of its reservations: the first key is registered, the LUN is reserved, no key is left. It ends after the last word that it
+// waits for. Meanwhile all that the target says takes a while on its way: whoever made the change does not know yet that it is made.
+const reservationsWatcher = `was=$2 last=$3
+cd /sys/kernel/config/target/iscsi/$1/tpgt_1/lun/lun_0/disk/pr || exit
+exec 9<> <(:)
+trap 'tc qdisc del dev vec0 root; rm -f /run/quarry-watched' EXIT
+tc qdisc replace dev vec0 root netem delay 200ms
+touch /run/quarry-watched
+while [ -e /run/quarry-watched ]; do
+	mapfile -t keys < res_pr_registered_i_pts; mapfile -t holder < res_holder
+	now=unregister
+	[[ "${keys[*]}" != *Key:* ]] || now=register
+	[[ $now != register || "${holder[*]}" != *Initiator* ]] || now=reserve
+	if [ $now != $was ]; then echo $now; fi
+	[ $now = $was ] || [ $now != $last ] || exit 0
+	was=$now
+	read -rt 0.005 -u 9 || true
 done
 `
+
+// reservationsKiller lets the agent die once for each word that it reads. It knows the process before it does, to be quick.
+const reservationsKiller = `cd ` + killDir + ` || exit
+while :; do
+	pid=$(pgrep -o -x agent)
+	if read -rt 1 kind; then
+		case "$done" in *" $kind "*) continue ;; esac
+		kill -9 $pid || kill -9 $(pgrep -o -x agent)
+		echo "$kind" >> killed; done="$done $kind "
+	elif [ $? -le 128 ]; then
+		exit
+	fi
+done
+`
+
+// killAtReservations has the agent die as soon as the target has made each change of its reservations, from one to another, and before the agent knows. It returns once the target is watched.
+func killAtReservations(t *testing.T, i *v1alpha1.Iscsi, from, to string) {
+	t.Helper()
+	words, told, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	watcher := labCommand("exec", "storage", "--", "bash", "-c", reservationsWatcher, "watcher", i.Spec.IQN, from, to)
+	killer := labCommand("exec", killedNode, "--", "bash", "-c", reservationsKiller)
+	watcher.Stdout, killer.Stdin = told, words
+	for _, cmd := range []*exec.Cmd{killer, watcher} {
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Wait() }) // What it was to do is in the files of the node.
+	}
+	_, _ = words.Close(), told.Close() // The processes have them.
+	t.Cleanup(func() { onServer(t, "rm -f /run/quarry-watched") })
+	eventually(t, limitReady, "the target is watched", func(context.Context) error {
+		_, err := tryLab("exec", "storage", "--", "test", "-e", "/run/quarry-watched")
+		return err
+	})
+}
 
 // killedNode is the one initiator: were there two, another one would go on with each change.
 const killedNode = "n2"
 
 // TestIscsiAgentKilledBetweenSteps kills the agent before, and then after, each command of a kind: those that change the group on the LUN, and those that make and end sessions and devices; and once
-// more after each kind of command that changes reservations. That goes from the first login to the last logout, with a volume that is made, used, grown, detached, attached again and deleted.
+// more at each change of the reservations, which the agent does not know of yet. That goes from the first login to the last logout, with a volume that is made, used, grown, detached, attached again and deleted.
 func TestIscsiAgentKilledBetweenSteps(t *testing.T) {
 	turn(t, 9, 10)
 	ownServer(t)
 	for _, node := range nodes {
-		onNode(t, node, "mkdir -p "+killDir+" && cd "+killDir+" && cat > lvm <<'END'\n"+changesKiller+"END\ncat > reservations <<'END'\n"+reservationsKiller+`END
-			chmod +x lvm reservations; cp lvm dmsetup; cp lvm iscsiadm
+		onNode(t, node, "mkdir -p "+killDir+" && cd "+killDir+" && cat > lvm <<'END'\n"+changesKiller+`END
+			chmod +x lvm; cp lvm dmsetup; cp lvm iscsiadm
 			for p in dmsetup iscsiadm; do cp "/proc/$(pgrep -o -x agent)/root/usr/sbin/$p" $p.real; done`)
 		setMode(t, node, "group", "off")
 	}
@@ -111,10 +147,7 @@ func replaceTools(t *testing.T, names ...string) {
 
 func setMode(t *testing.T, node, kind, mode string) {
 	t.Helper()
-	onNode(t, node, "cd "+killDir+"; rm -f armed; pkill -x strace || true; : > log; echo "+kind+" > kind; echo "+mode+" > mode; : > killed")
-	if kind == "reservations" && mode != "off" {
-		onNode(t, node, "cd "+killDir+"; touch armed; setsid ./reservations > /dev/null 2>&1 < /dev/null &")
-	}
+	onNode(t, node, "cd "+killDir+"; : > log; echo "+kind+" > kind; echo "+mode+" > mode; : > killed")
 }
 
 // liveWithKills goes through the life of an Iscsi with one volume, while its agent is killed.
@@ -126,6 +159,9 @@ func liveWithKills(t *testing.T, kind, mode string, want []string) {
 	setMode(t, killedNode, kind, mode)
 	t.Cleanup(func() { setMode(t, killedNode, kind, "off") })
 	before := restartsOf(t, agentPod(t, killedNode))
+	if kind == "reservations" {
+		killAtReservations(t, i, "unregister", "reserve")
+	}
 	create(t, i)
 	waitRunning(t, i, limitPod)
 	c := claim(t, "killed-"+name, i.Name, "16Mi")
@@ -138,6 +174,9 @@ func liveWithKills(t *testing.T, kind, mode string, want []string) {
 	checkCounted(t, c, killedNode, synced)
 	remove(t, c)
 	waitVolumeGone(t, volume)
+	if kind == "reservations" {
+		killAtReservations(t, i, "reserve", "unregister")
+	}
 	remove(t, i)
 	var died []string
 	for line := range strings.Lines(onNode(t, killedNode, "cat "+killDir+"/killed")) {
