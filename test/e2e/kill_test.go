@@ -80,17 +80,24 @@ func arm(t *testing.T, node, when string, command int) {
 	onNode(t, node, fmt.Sprintf("cd %s; echo 0 > count; echo 0 > before; echo 0 > after; : > log; echo %d > %s", killDir, command, when))
 }
 
-// useKiller runs the agents with the killer in the place of LVM.
-func useKiller(t *testing.T) {
+// useKiller runs the agents with the killer in the place of LVM, and with what is beside it in killDir in the place of more programs.
+func useKiller(t *testing.T, programs ...string) {
 	t.Helper()
 	daemonSet := []string{"kubectl", "-n", agentNamespace}
 	settle := func() {
 		lab(t, append(daemonSet, "rollout", "status", "daemonset/quarry-agent", "--timeout=180s")...)
 	}
-	lab(t, append(daemonSet, "patch", "daemonset/quarry-agent", "--type=json", "-p", `[
-		{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--lvm-binary=`+killDir+`/lvm"},
-		{"op": "add", "path": "/spec/template/spec/containers/0/volumeMounts/-", "value": {"name": "kill", "mountPath": "`+killDir+`"}},
-		{"op": "add", "path": "/spec/template/spec/volumes/-", "value": {"name": "kill", "hostPath": {"path": "`+killDir+`", "type": "Directory"}}}]`)...)
+	// All of it is one revision of the DaemonSet, which is undone in one step.
+	patch := []string{`{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--lvm-binary=` + killDir + `/lvm"}`}
+	replace := func(name, host, inside, kind string) {
+		patch = append(patch, `{"op": "add", "path": "/spec/template/spec/containers/0/volumeMounts/-", "value": {"name": "`+name+`", "mountPath": "`+inside+`"}}`,
+			`{"op": "add", "path": "/spec/template/spec/volumes/-", "value": {"name": "`+name+`", "hostPath": {"path": "`+host+`", "type": "`+kind+`"}}}`)
+	}
+	replace("kill", killDir, killDir, "Directory")
+	for _, p := range programs {
+		replace("kill-"+p, killDir+"/"+p, "/usr/sbin/"+p, "File")
+	}
+	lab(t, append(daemonSet, "patch", "daemonset/quarry-agent", "--type=json", "-p", "["+strings.Join(patch, ",")+"]")...)
 	settle()
 	t.Cleanup(func() {
 		lab(t, append(daemonSet, "rollout", "undo", "daemonset/quarry-agent")...)
