@@ -150,6 +150,8 @@ type Seen struct {
 	Sessions []Session
 	// Luns, ordered by number.
 	Luns []Lun
+	// Recorded is true when the initiator has records of the target, or when that cannot be read: a logout removes them.
+	Recorded bool
 }
 
 // Initiator describes the initiator of a node.

@@ -138,7 +138,7 @@ func sessions(c *check) { //nolint:gocyclo // one journey, told in its order
 		c.Errorf("%+v, %v", i, err)
 	}
 	seen, err := c.A.GetTarget(c.Context(), c.Target, false)
-	if err != nil || len(seen.Sessions) != 1 || seen.Sessions[0].State != sharedlun.SessionNone || len(seen.Luns) != 0 {
+	if err != nil || len(seen.Sessions) != 1 || seen.Sessions[0].State != sharedlun.SessionNone || len(seen.Luns) != 0 || seen.Recorded {
 		c.Errorf("%+v, %v", seen, err)
 	}
 	for range 2 {
@@ -146,6 +146,9 @@ func sessions(c *check) { //nolint:gocyclo // one journey, told in its order
 		c.must(err)
 		again, err := c.A.GetTarget(c.Context(), c.Target, false)
 		c.must(err)
+		if !again.Recorded {
+			c.Error("nothing is on record")
+		}
 		for _, s := range []sharedlun.Seen{seen, again} {
 			if len(s.Sessions) != 1 || s.Sessions[0] != (sharedlun.Session{Portal: c.Target.Portals[0], State: sharedlun.SessionUp}) || len(s.Luns) != 1 {
 				c.Fatalf("%+v", s)
@@ -164,7 +167,7 @@ func sessions(c *check) { //nolint:gocyclo // one journey, told in its order
 	c.want(err, sharedlun.ErrNotFound)
 	for range 2 {
 		c.must(c.A.Logout(c.Context(), c.Target))
-		if seen, err = c.A.GetTarget(c.Context(), c.Target, false); err != nil || seen.Sessions[0].State != sharedlun.SessionNone || len(seen.Luns) != 0 {
+		if seen, err = c.A.GetTarget(c.Context(), c.Target, false); err != nil || seen.Sessions[0].State != sharedlun.SessionNone || len(seen.Luns) != 0 || seen.Recorded {
 			c.Errorf("%+v, %v", seen, err)
 		}
 	}

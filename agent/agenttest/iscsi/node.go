@@ -275,6 +275,14 @@ func (k kernel) Logout(_ context.Context, s hostiscsi.Session) error {
 // Flush implements lun.Initiator. A map goes with its last path.
 func (k kernel) Flush(context.Context, string) error { return nil }
 
+// Recorded implements lun.Initiator.
+func (k kernel) Recorded(iqn string) (bool, error) {
+	k.f.mu.Lock()
+	defer k.f.mu.Unlock()
+	_, is := k.records[iqn]
+	return is, nil
+}
+
 // Forget implements lun.Initiator.
 func (k kernel) Forget(_ context.Context, iqn string) error {
 	k.f.mu.Lock()

@@ -27,6 +27,8 @@ type Initiator interface {
 	Login(ctx context.Context, iqn, portal string, c *sharedlun.Chap) error
 	Logout(ctx context.Context, s iscsi.Session) error
 	Forget(ctx context.Context, iqn string) error
+	// Recorded reports whether there are records of a target.
+	Recorded(iqn string) (bool, error)
 	Flush(ctx context.Context, device string) error
 }
 

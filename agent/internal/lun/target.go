@@ -33,7 +33,9 @@ func (n *Node) GetTarget(ctx context.Context, t sharedlun.Target, users bool) (s
 			luns[i].UsersError = err.Error()
 		}
 	}
-	return sharedlun.Seen{Sessions: iscsi.States(t, sessions), Luns: luns}, nil
+	recorded, err := n.cfg.Initiator.Recorded(t.IQN)
+	// What cannot be read counts as there: only a node that leaves is asked to remove it.
+	return sharedlun.Seen{Sessions: iscsi.States(t, sessions), Luns: luns, Recorded: recorded || err != nil}, nil
 }
 
 // everyPath reads the sessions with a target, and the LUNs that they show with their paths through all targets.

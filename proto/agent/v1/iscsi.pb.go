@@ -413,7 +413,10 @@ type GetTargetResponse struct {
 	// One per portal of the request, in its order; a session with another portal of the target follows.
 	Sessions []*IscsiSession `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
 	// LUNs that the sessions show, ordered by number. The paths of one LUN are one entry.
-	Luns          []*Lun `protobuf:"bytes,2,rep,name=luns,proto3" json:"luns,omitempty"`
+	Luns []*Lun `protobuf:"bytes,2,rep,name=luns,proto3" json:"luns,omitempty"`
+	// True when the initiator has records of the target, or when that cannot be read: a Logout that was cut off after it ended the sessions leaves them, with credentials. False from agents of
+	// before, too.
+	Recorded      bool `protobuf:"varint,3,opt,name=recorded,proto3" json:"recorded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -460,6 +463,13 @@ func (x *GetTargetResponse) GetLuns() []*Lun {
 		return x.Luns
 	}
 	return nil
+}
+
+func (x *GetTargetResponse) GetRecorded() bool {
+	if x != nil {
+		return x.Recorded
+	}
+	return false
 }
 
 // IscsiSession is the session with one portal.
@@ -1082,10 +1092,11 @@ const file_agent_v1_iscsi_proto_rawDesc = "" +
 	"\x10GetTargetRequest\x12/\n" +
 	"\x06target\x18\x01 \x01(\v2\x17.quarry.agent.v1.TargetR\x06target\x12\x1d\n" +
 	"\n" +
-	"with_users\x18\x02 \x01(\bR\twithUsers\"x\n" +
+	"with_users\x18\x02 \x01(\bR\twithUsers\"\x94\x01\n" +
 	"\x11GetTargetResponse\x129\n" +
 	"\bsessions\x18\x01 \x03(\v2\x1d.quarry.agent.v1.IscsiSessionR\bsessions\x12(\n" +
-	"\x04luns\x18\x02 \x03(\v2\x14.quarry.agent.v1.LunR\x04luns\"\xe5\x01\n" +
+	"\x04luns\x18\x02 \x03(\v2\x14.quarry.agent.v1.LunR\x04luns\x12\x1a\n" +
+	"\brecorded\x18\x03 \x01(\bR\brecorded\"\xe5\x01\n" +
 	"\fIscsiSession\x12\x16\n" +
 	"\x06portal\x18\x01 \x01(\tR\x06portal\x129\n" +
 	"\x05state\x18\x02 \x01(\x0e2#.quarry.agent.v1.IscsiSession.StateR\x05state\x12\x18\n" +

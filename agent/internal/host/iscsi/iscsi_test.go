@@ -247,6 +247,19 @@ func TestLogin_present(t *testing.T) {
 	if len(n.calls) != 2 || !strings.Contains(n.calls[1], "-r 4 --rescan") {
 		t.Errorf("%q", n.calls)
 	}
+	for name, want := range map[string]bool{iqn: true, iqn + "2": false} {
+		if is, err := h.Recorded(name); err != nil || is != want {
+			t.Errorf("records of %s: %v, %v", name, is, err)
+		}
+	}
+	// That is a directory in which records are, and it cannot be read.
+	other := filepath.Join(n.dir, "proc/50/root/etc/iscsi/nodes", iqn+"3")
+	if err := os.WriteFile(other, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if is, err := h.Recorded(iqn + "3"); err == nil {
+		t.Errorf("a record that cannot be read: %v", is)
+	}
 }
 
 func TestEdit(t *testing.T) {

@@ -123,6 +123,42 @@ func (h *Host) hasRecord(iqn, portal string) (bool, error) {
 	return found, err
 }
 
+// Recorded reports whether there is a record of a target where whoever serves sessions has them, or would have them: a logout that was cut off leaves some, with their credentials. What
+// cannot be read is an error.
+func (h *Host) Recorded(iqn string) (bool, error) {
+	pid, err := h.server()
+	if err != nil {
+		return false, err
+	}
+	place := "/"
+	if pid != 0 && !h.ours(pid) {
+		place = h.rootOf(pid)
+	}
+	root, err := os.OpenRoot(place)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = root.Close() }() // Nothing was written to it.
+	for _, db := range databases {
+		entries, err := fs.ReadDir(root.FS(), path.Join(db, "nodes", iqn))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, fmt.Errorf("records of %s: %w", iqn, err)
+		}
+		for _, e := range entries {
+			file := path.Join(db, "nodes", iqn, e.Name())
+			if e.IsDir() {
+				file = path.Join(file, cmp.Or(h.cfg.Iface, defaultIface))
+			}
+			if _, err := root.Stat(file); err == nil {
+				return true, nil
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				return false, fmt.Errorf("records of %s: %w", iqn, err)
+			}
+		}
+	}
+	return false, nil
+}
+
 // settle writes the settings and the credentials into the record of a portal. They are in no argument of a process.
 func (h *Host) settle(iqn, portal string, c *sharedlun.Chap) error {
 	return h.atRoot(func(root *os.Root) error {

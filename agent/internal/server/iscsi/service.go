@@ -82,7 +82,7 @@ func (s *targetService) GetTarget(ctx context.Context, req *agentv1.GetTargetReq
 	if err != nil {
 		return nil, sharedstatus.Of(err)
 	}
-	return &agentv1.GetTargetResponse{Sessions: toSessions(seen.Sessions), Luns: toLuns(seen.Luns)}, nil
+	return &agentv1.GetTargetResponse{Sessions: toSessions(seen.Sessions), Luns: toLuns(seen.Luns), Recorded: seen.Recorded}, nil
 }
 
 // Login implements agentv1.IscsiServiceServer.

@@ -33,7 +33,9 @@ func (c Calls) Target(ctx context.Context, node string, t sharedlun.Target, user
 		r, err = s.GetTarget(ctx, &agentv1.GetTargetRequest{Target: toTarget(t), WithUsers: users})
 		return err
 	})
-	return seenOf(r.GetSessions(), r.GetLuns()), err
+	seen := seenOf(r.GetSessions(), r.GetLuns())
+	seen.Recorded = r.GetRecorded()
+	return seen, err
 }
 
 // Login makes a session with every portal of a target. renew makes those anew that are there; nil leaves them.

@@ -281,7 +281,8 @@ func (h host) farewell(recorded, keyed bool) (out []backend.Step) {
 		}
 		out = append(out, s)
 	}
-	if h.LoggedIn() || keyed {
+	if h.LoggedIn() || keyed || h.Seen.Recorded {
+		// A logout that was cut off leaves records without a session.
 		s := h.step(v1alpha1.ActionLogout, "The node uses the LUN no more.")
 		s.Target = h.view.target
 		out = append(out, s)

@@ -332,9 +332,13 @@ func TestDecide_leave(t *testing.T) {
 		"the group is removed, a node that answers has one": {made("n1", "n2"), removedGroup, all, ""},
 		"a person names another":                            {made("n1"), func(s *scene) { s.delete(); s.o.Iscsi.Annotations = map[string]string{v1alpha1.AnnotationRemove: "x"} }, nil, ""},
 		"nothing was ever made":                             {loggedIn("n1"), (*scene).delete, []string{"Logout"}, ""},
-		"no node ever logged in":                            {fresh("n1"), (*scene).delete, nil, ""},
-		"the making was cut off":                            {keyed("n1"), func(s *scene) { s.delete(); s.member("n1").Spec.Group = &v1alpha1.MemberGroup{Name: "vg"} }, all, ""},
-		"keys were granted alone":                           {keyed("n1"), (*scene).delete, all, ""},
+		"a logout was cut off after it ended the session": {fresh("n1"), func(s *scene) {
+			s.host("n1", func(h *Host) { h.Seen.Recorded = true })
+			s.delete()
+		}, []string{"Logout"}, ""},
+		"no node ever logged in":  {fresh("n1"), (*scene).delete, nil, ""},
+		"the making was cut off":  {keyed("n1"), func(s *scene) { s.delete(); s.member("n1").Spec.Group = &v1alpha1.MemberGroup{Name: "vg"} }, all, ""},
+		"keys were granted alone": {keyed("n1"), (*scene).delete, all, ""},
 	} {
 		t.Run(name, c.run)
 	}
