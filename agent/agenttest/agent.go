@@ -223,7 +223,7 @@ func (a *Agent) start() error {
 	srv := server.New(server.Config{
 		Luns:     a.opts.Luns,
 		NodeName: a.opts.NodeName, Version: a.opts.Version, KernelRelease: "6.12.0-fake", BootID: fakeUUID("boot", a.opts.NodeName),
-		Node: engine, LVM: s, Shares: a.opts.Shares, SharedGroups: a.opts.SharedGroups, Uptime: func() (time.Duration, error) { return time.Since(a.booted), nil }, Log: a.opts.Log,
+		Node: engine, LVM: s, Shares: a.opts.Shares, SharedGroups: a.opts.SharedGroups, Uptime: func() (time.Duration, error) { return time.Since(a.booted), nil }, Now: a.now, Log: a.opts.Log,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &life{cancel: cancel, listener: inner, done: make(chan error, 1)}

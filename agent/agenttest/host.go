@@ -80,7 +80,7 @@ type Host struct {
 	kubelet      string
 	mounts       *mount.Fake // nil when no kubelet is served
 	commands     int
-	tools        string // the container with Ceph's programs
+	ceph
 	contents
 }
 

@@ -5,11 +5,34 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/prep"
 	"quarry.storage/quarry/pkg/osd"
 )
+
+// ceph is what matters of the host to Ceph.
+type ceph struct {
+	// tools is the container with Ceph's programs.
+	tools string
+	// ahead is how far the clock is ahead of the real one.
+	ahead time.Duration
+}
+
+// SetClock sets the clock of the node so far ahead of the real one.
+func (h *Host) SetClock(ahead time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ahead = ahead
+}
+
+// now is the clock of the node.
+func (h *Host) now() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return time.Now().Add(h.ahead)
+}
 
 // AddTools lets a container with Ceph's programs run on the node. Without its ID none does any more.
 func (h *Host) AddTools(container string) {

@@ -53,6 +53,8 @@ type Config struct {
 	SharedGroups sharedgroup.Groups
 	// Uptime tells how long ago the node booted, on the clock of plan.Device.Appeared; nobody is told when it is nil.
 	Uptime func() (time.Duration, error)
+	// Now is the clock of the node; time.Now when it is nil.
+	Now func() time.Time
 	// HandshakeFailed is told of every handshake that fails; it may be nil.
 	HandshakeFailed func(error)
 	Log             logr.Logger
@@ -85,6 +87,9 @@ const (
 // New makes a Server; Serve makes it work.
 func New(cfg Config) *Server {
 	cfg.Log = cfg.Log.WithValues("node", cfg.NodeName)
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	s := &Server{cfg: cfg, node: cfg.Node, metrics: newMetrics(cfg.Registry)}
 	s.node.OnView(func(seen plan.Snapshot) { s.metrics.seen(seen, s.node.Policy()) })
 	return s

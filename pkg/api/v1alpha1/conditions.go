@@ -274,6 +274,12 @@ const (
 	ReasonCopiesMissing = "CopiesMissing"
 	// ReasonOSDWaiting: an OSD of the host is not made, or does not run, and what it waits for is told.
 	ReasonOSDWaiting = "OSDWaiting"
+	// ReasonTooLittleMemory: pods can have less memory on the host than its daemons need. ReasonClocksDiffer: its clock differs from those of most other hosts.
+	// ReasonWrongArchitecture: the image cannot run there. ReasonHostUnread: one of these facts could not be read. Nothing more is begun on the host.
+	ReasonTooLittleMemory   = "TooLittleMemory"
+	ReasonClocksDiffer      = "ClocksDiffer"
+	ReasonWrongArchitecture = "WrongArchitecture"
+	ReasonHostUnread        = "HostUnread"
 	// ReasonDraining: the data of the host's OSDs are being moved, or cannot be, before the host is removed.
 	ReasonDraining = "Draining"
 	// ReasonNoFilesystem: the filesystem is not served.

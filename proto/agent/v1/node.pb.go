@@ -70,7 +70,10 @@ type GetNodeResponse struct {
 	// Why LVM cannot be run. Empty when it can.
 	LvmError string `protobuf:"bytes,5,opt,name=lvm_error,json=lvmError,proto3" json:"lvm_error,omitempty"`
 	// Identifies one boot of the node (/proc/sys/kernel/random/boot_id).
-	BootId        string `protobuf:"bytes,6,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	BootId string `protobuf:"bytes,6,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	// The clock of the node when the response was made, in microseconds since 1970 UTC; 0 when the agent does not tell. The time before and after the call
+	// bounds how far it is off the caller's clock.
+	ClockMicros   int64 `protobuf:"varint,7,opt,name=clock_micros,json=clockMicros,proto3" json:"clock_micros,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -147,12 +150,19 @@ func (x *GetNodeResponse) GetBootId() string {
 	return ""
 }
 
+func (x *GetNodeResponse) GetClockMicros() int64 {
+	if x != nil {
+		return x.ClockMicros
+	}
+	return 0
+}
+
 var File_agent_v1_node_proto protoreflect.FileDescriptor
 
 const file_agent_v1_node_proto_rawDesc = "" +
 	"\n" +
 	"\x13agent/v1/node.proto\x12\x0fquarry.agent.v1\"\x10\n" +
-	"\x0eGetNodeRequest\"\xd1\x01\n" +
+	"\x0eGetNodeRequest\"\xf4\x01\n" +
 	"\x0fGetNodeResponse\x12\x1b\n" +
 	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x12#\n" +
 	"\ragent_version\x18\x02 \x01(\tR\fagentVersion\x12%\n" +
@@ -160,7 +170,8 @@ const file_agent_v1_node_proto_rawDesc = "" +
 	"\vlvm_version\x18\x04 \x01(\tR\n" +
 	"lvmVersion\x12\x1b\n" +
 	"\tlvm_error\x18\x05 \x01(\tR\blvmError\x12\x17\n" +
-	"\aboot_id\x18\x06 \x01(\tR\x06bootId2[\n" +
+	"\aboot_id\x18\x06 \x01(\tR\x06bootId\x12!\n" +
+	"\fclock_micros\x18\a \x01(\x03R\vclockMicros2[\n" +
 	"\vNodeService\x12L\n" +
 	"\aGetNode\x12\x1f.quarry.agent.v1.GetNodeRequest\x1a .quarry.agent.v1.GetNodeResponseB.Z,quarry.storage/quarry/proto/agent/v1;agentv1b\x06proto3"
 

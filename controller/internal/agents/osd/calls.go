@@ -10,6 +10,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/agents"
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/ceph/preflight"
 	"quarry.storage/quarry/pkg/osd"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
@@ -47,6 +48,26 @@ func (c Calls) Inspect(ctx context.Context, node string, o OSD) (osd.Verdict, er
 		return osd.Verdict{}, err
 	}
 	return osd.Verdict{Kind: kinds[r.GetState()], Message: r.GetMessage()}, nil
+}
+
+// Clock says how far the clock of a node is ahead of this one. The agent read it at some time during the call.
+func (c Calls) Clock(ctx context.Context, node string) (preflight.Clock, error) {
+	var r *agentv1.GetNodeResponse
+	var before, after time.Time
+	err := c.Pool.Call(ctx, lookTimeout, node, "GetNode", func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+		before = time.Now()
+		r, err = agentv1.NewNodeServiceClient(conn).GetNode(ctx, &agentv1.GetNodeRequest{})
+		after = time.Now()
+		return err
+	})
+	if err != nil {
+		return preflight.Clock{}, err
+	}
+	if r.GetClockMicros() <= 0 {
+		return preflight.Clock{}, &decide.Fault{Kind: decide.FaultUnavailable, Node: node, Message: "the agent does not tell its clock: it is of an earlier version"}
+	}
+	at := time.UnixMicro(r.GetClockMicros())
+	return preflight.Clock{Least: at.Sub(after), Most: at.Sub(before)}, nil
 }
 
 // Prepare makes a clean disk the OSD, with the programs of a container on the node, and leaves one that carries it as it is. fresh says that Ceph has never

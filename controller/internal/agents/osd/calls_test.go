@@ -145,3 +145,21 @@ func is(err error, kind decide.FaultKind) bool {
 	var f *decide.Fault
 	return errors.As(err, &f) && f.Kind == kind
 }
+
+// TestClock: how far the clock of a node is off is known as well as the call took.
+func TestClock(t *testing.T) {
+	a, c := site(t)
+	for _, ahead := range []time.Duration{0, time.Hour, -time.Minute} {
+		a.SetClock(ahead)
+		began := time.Now()
+		got, err := c.Clock(t.Context(), "n1")
+		// Microseconds are what the agent tells.
+		took := time.Since(began) + 2*time.Microsecond
+		if err != nil || got.Least > ahead || got.Most < ahead-2*time.Microsecond || got.Most-got.Least > took {
+			t.Errorf("%s ahead: %+v after %s, %v", ahead, got, took, err)
+		}
+	}
+	if _, err := c.Clock(t.Context(), "n2"); err == nil {
+		t.Error("a node without an agent has a clock")
+	}
+}

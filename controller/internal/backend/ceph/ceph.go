@@ -16,6 +16,7 @@ import (
 	"quarry.storage/quarry/controller/internal/ceph"
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph/preflight"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/osd"
@@ -45,6 +46,8 @@ type OSD struct {
 type Disks interface {
 	// Inspect says what a disk is to the Cluster that wants the OSD on it.
 	Inspect(ctx context.Context, node string, d decide.Device, o OSD) (osd.Verdict, error)
+	// Clock says how far the clock of a node is ahead of this one.
+	Clock(ctx context.Context, node string) (preflight.Clock, error)
 	// Prepare makes the disk the OSD, with the programs of a container on the node. fresh: Ceph has never seen the OSD run.
 	Prepare(ctx context.Context, node string, d decide.Device, o OSD, container string, fresh bool) error
 	// Zap makes the disk of the OSD clean.
@@ -115,11 +118,11 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 	if !ok {
 		return nil, fmt.Errorf("observe %s %s: not a Cluster", s.StorageKind(), s.GetName())
 	}
-	o := view.Observation{Cluster: c, World: w, Now: b.Now(), Nodes: map[string]decide.Node{}, Addresses: map[string]string{}}
+	o := view.Observation{Cluster: c, World: w, Now: b.Now(), Nodes: map[string]decide.Node{}, Addresses: map[string]string{}, Machines: map[string]preflight.Machine{}}
 	for _, m := range w.Members {
 		name := string(m.Spec.Node)
 		o.Nodes[name] = b.Agents.Node(name)
-		if err := b.address(ctx, name, o.Addresses); err != nil {
+		if err := b.machine(ctx, name, &o); err != nil {
 			return nil, err
 		}
 	}
@@ -141,20 +144,24 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 	if old, ok := last.(*view.View); ok && old != nil {
 		quiet = old.Quiet()
 	}
+	b.clocks(ctx, k, quiet, &o)
 	b.ask(ctx, c, w.Members, k, quiet, &o)
 	return view.New(o), nil
 }
 
-// address reads where a node is. A node that Kubernetes does not know is nowhere.
-func (b *Backend) address(ctx context.Context, name string, into map[string]string) error {
+// machine reads where a node is, and what it has. A node that Kubernetes does not know is nowhere.
+func (b *Backend) machine(ctx context.Context, name string, o *view.Observation) error {
 	n := &corev1.Node{}
 	if err := b.Live.Get(ctx, types.NamespacedName{Name: name}, n); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("get node %s: %w", name, err)
 	}
 	for _, a := range n.Status.Addresses {
-		if a.Type == corev1.NodeInternalIP && into[name] == "" {
-			into[name] = a.Address
+		if a.Type == corev1.NodeInternalIP && o.Addresses[name] == "" {
+			o.Addresses[name] = a.Address
 		}
+	}
+	o.Machines[name] = preflight.Machine{
+		MemoryBytes: n.Status.Allocatable.Memory().Value(), OS: n.Status.NodeInfo.OperatingSystem, Architecture: n.Status.NodeInfo.Architecture,
 	}
 	return nil
 }

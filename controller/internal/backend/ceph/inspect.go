@@ -2,10 +2,13 @@ package ceph
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph/preflight"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/osd"
@@ -59,4 +62,57 @@ func (b *Backend) inspectOne(ctx context.Context, c *v1alpha1.Cluster, node deci
 	defer k.mu.Unlock()
 	k.verdicts[r.UUID] = judged{v, d.Digest, b.Now()}
 	return v, true
+}
+
+// The clocks of nodes are read again after lookAgain while something is under way, and after calmAgain while nothing is: they matter to what is to be begun.
+const (
+	lookAgain = time.Minute
+	calmAgain = 10 * time.Minute
+)
+
+// clocks has the agents say how the clocks of their nodes go. Of a node whose agent does not answer nothing is known.
+func (b *Backend) clocks(ctx context.Context, k *known, quiet bool, o *view.Observation) {
+	age := lookAgain
+	if quiet {
+		age = calmAgain
+	}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for name := range maps.Clone(o.Machines) {
+		if !o.Nodes[name].Up() {
+			continue
+		}
+		all.Go(func() {
+			c, err := b.clock(ctx, name, k, age)
+			mu.Lock()
+			defer mu.Unlock()
+			m := o.Machines[name]
+			if err != nil {
+				m.Problem = backend.Cut(err.Error(), 256)
+			} else {
+				m.Clock = &c
+			}
+			o.Machines[name] = m
+		})
+	}
+	all.Wait()
+}
+
+func (b *Backend) clock(ctx context.Context, node string, k *known, age time.Duration) (preflight.Clock, error) {
+	k.mu.Lock()
+	had, known := k.clocks[node]
+	k.mu.Unlock()
+	if known && b.Now().Sub(had.at) < age {
+		return had.Clock, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	c, err := b.Disks.Clock(ctx, node)
+	if err != nil {
+		return c, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.clocks[node] = clock{c, b.Now()}
+	return c, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"quarry.storage/quarry/controller/internal/decide/ceph/preflight"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/osd"
 )
@@ -29,6 +30,14 @@ type known struct {
 	done chan struct{}
 	// verdicts on disks, by the UUID of their OSDs.
 	verdicts map[string]judged
+	// clocks of nodes, as they were read last.
+	clocks map[string]clock
+}
+
+// clock is that of a node, and when it was read.
+type clock struct {
+	preflight.Clock
+	at time.Time
 }
 
 // judged is what was said of a disk, and what the disk was like then.
@@ -43,7 +52,7 @@ func (m *memory) of(uid types.UID) *known {
 	defer m.mu.Unlock()
 	k := m.clusters[uid]
 	if k == nil {
-		k = &known{verdicts: map[string]judged{}}
+		k = &known{verdicts: map[string]judged{}, clocks: map[string]clock{}}
 		m.clusters[uid] = k
 	}
 	return k

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -26,7 +28,7 @@ const (
 
 // workloads reads what is deployed for a Cluster, from the API server itself.
 func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster) (*view.Workloads, error) {
-	w := &view.Workloads{Tools: map[string]string{}, Sweeps: map[string]bool{}, Pods: map[string]int{}, OSDPods: map[string]bool{}}
+	w := &view.Workloads{Tools: map[string]string{}, Sweeps: map[string]bool{}, Pods: map[string]int{}, OSDPods: map[string]bool{}, Stuck: map[string][]string{}}
 	ours := []client.ListOption{client.InNamespace(cephname.Namespace), client.MatchingLabels{cephname.LabelFSID: string(c.UID)}}
 	var deployments appsv1.DeploymentList
 	if err := b.Live.List(ctx, &deployments, ours...); err != nil {
@@ -77,6 +79,30 @@ func count(w *view.Workloads, p *corev1.Pod) {
 		}
 	}
 	w.Pods[kind]++
+	if text := stuck(p); text != "" {
+		node := p.Annotations[cephname.AnnotationNode]
+		w.Stuck[node] = append(w.Stuck[node], text)
+	}
+}
+
+// stuck says why a pod does not start, in the words of the kubelet and of its program: an image that cannot be pulled, that is built for another architecture, or that is none of
+// Ceph. A pod that only has not started yet is not stuck.
+func stuck(p *corev1.Pod) string {
+	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		wait := s.State.Waiting
+		if wait == nil || wait.Reason == "" || wait.Reason == "PodInitializing" || wait.Reason == "ContainerCreating" {
+			continue
+		}
+		text := fmt.Sprintf("the pod %s with image %s does not start: %s", p.Name, s.Image, wait.Reason)
+		if wait.Message != "" {
+			text += ": " + wait.Message
+		}
+		if last := s.LastTerminationState.Terminated; last != nil && last.Message != "" {
+			text += "; it said last: " + last.Message
+		}
+		return backend.Cut(strings.Join(strings.Fields(text), " "), 400) + "."
+	}
+	return ""
 }
 
 // files reads Secrets and ConfigMap.

@@ -22,9 +22,9 @@ type Monitors struct {
 	Hosts    []Host
 }
 
-// target is how many monitors there are to be: three by default, and an odd number where there are too few hosts. Only the spec makes them fewer: one
+// Target is how many monitors there are to be: three by default, and an odd number where there are too few hosts. Only the spec makes them fewer: one
 // more copy of what the monitors know is worth more than one more voter costs.
-func (w Monitors) target() int {
+func (w Monitors) Target() int {
 	hosts := 0
 	for _, h := range w.Hosts {
 		if !h.Leaving {
@@ -121,12 +121,12 @@ func (w Monitors) surplus(q Quorum) (r MonitorRecord, why string, found bool) {
 	if len(leaving) > 0 {
 		r := leaving[0]
 		// Its successor comes first where there can be one: then the number of those that may fail stays the same.
-		if _, free := w.free(); free && q.has(r.Name) && w.staying() < w.target() {
+		if _, free := w.free(); free && q.has(r.Name) && w.staying() < w.Target() {
 			return MonitorRecord{}, "", false
 		}
 		return r, "Its host leaves the Cluster.", true
 	}
-	if len(w.Records) > w.target() {
+	if len(w.Records) > w.Target() {
 		last := slices.MaxFunc(w.Records, func(a, b MonitorRecord) int { return cmp.Or(out(b)-out(a), cmp.Compare(a.Name, b.Name)) })
 		return last, "The Cluster wants fewer monitors.", true
 	}
@@ -180,12 +180,12 @@ func (w Monitors) add(p *Plan, q Quorum) {
 			p.wait("Monitor %s on host %s is not in the quorum.", r.Name, r.Host)
 		}
 	}
-	if w.staying() >= w.target() || len(p.Waits) > 0 {
+	if w.staying() >= w.Target() || len(p.Waits) > 0 {
 		return
 	}
 	h, ok := w.free()
 	if !ok {
-		p.wait("No host can run one more monitor: there are %d, and the Cluster wants %d.", w.staying(), w.target())
+		p.wait("No host can run one more monitor: there are %d, and the Cluster wants %d.", w.staying(), w.Target())
 		return
 	}
 	p.step(Step{Do: StartMonitor, Name: w.Next, Host: h.Name, ID: -1, Why: "The Cluster wants more monitors."})

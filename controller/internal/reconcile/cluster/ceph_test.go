@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -55,6 +56,8 @@ func newCeph(t *testing.T, hosts ...string) *kubelet {
 		if err := k.client.Get(t.Context(), clientKey(h), n); err != nil {
 			t.Fatal(err)
 		}
+		n.Status.Allocatable = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Gi")}
+		n.Status.NodeInfo = corev1.NodeSystemInfo{OperatingSystem: "linux", Architecture: "amd64"}
 		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.0.0.%d", i+1)}}
 		if err := k.client.Status().Update(t.Context(), n); err != nil {
 			t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"quarry.storage/quarry/controller/internal/ceph"
 	"quarry.storage/quarry/controller/internal/ceph/execpod"
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/ceph/preflight"
 	"quarry.storage/quarry/pkg/cephname"
 	osdlabel "quarry.storage/quarry/pkg/osd"
 )
@@ -27,6 +28,11 @@ func (d Disks) of(device decide.Device, o cephbackend.OSD) osd.OSD {
 // Inspect says what a disk is to the Cluster.
 func (d Disks) Inspect(ctx context.Context, node string, device decide.Device, o cephbackend.OSD) (osdlabel.Verdict, error) {
 	return d.Calls.Inspect(ctx, node, d.of(device, o))
+}
+
+// Clock says how far the clock of a node is ahead of this one.
+func (d Disks) Clock(ctx context.Context, node string) (preflight.Clock, error) {
+	return d.Calls.Clock(ctx, node)
 }
 
 // Prepare makes the disk the OSD.

@@ -39,6 +39,15 @@ func (p Plan) limit(kind string) int64 {
 	return limits.Memory().Value()
 }
 
+// Memory is what a daemon is given on its host, in bytes: what it asks for, which is its limit if it asks for nothing; 0 when the spec gives it none.
+func (p Plan) Memory(kind string) int64 {
+	r := p.resources(kind)
+	if asks, ok := r.Requests[corev1.ResourceMemory]; ok {
+		return asks.Value()
+	}
+	return p.limit(kind)
+}
+
 // caches keeps the caches of a monitor or a metadata server within its memory: Ceph's own defaults are 2 and 4 GiB, whatever the limit is. The options are
 // defaults, so that spec.ceph.config still outranks them. Four fifths are what Ceph itself takes of an OSD's limit. A metadata server counts only its
 // cache, which takes about as much again.

@@ -44,15 +44,19 @@ func (v *View) wantedOptions() map[string]string {
 
 // daemons sees to those that keep nothing on their nodes: managers, metadata servers, and the idle pods with Ceph's programs.
 func (v *View) daemons(p *plan, hosts []ceph.Host, f ceph.Facts) {
-	v.spread(p, hosts, cephname.DaemonManager, managers)
-	servers := 2
-	if c := v.seen.Cluster.Spec.Ceph; c != nil && c.MDS > 0 {
-		servers = int(c.MDS)
-	}
+	v.spread(p, v.able(hosts, cephname.DaemonManager), cephname.DaemonManager, managers)
 	if f.Map != nil && slices.ContainsFunc(f.Map.OSDs, func(o ceph.OSD) bool { return o.Up }) {
-		v.spread(p, hosts, cephname.DaemonMetadata, servers)
+		v.spread(p, v.able(hosts, cephname.DaemonMetadata), cephname.DaemonMetadata, v.servers())
 	}
 	v.tools(p, hosts)
+}
+
+// servers is how many metadata servers the spec wants.
+func (v *View) servers() int {
+	if c := v.seen.Cluster.Spec.Ceph; c != nil && c.MDS > 0 {
+		return int(c.MDS)
+	}
+	return 2
 }
 
 // spread has a kind of daemons run on so many hosts. One on a host that goes is removed once another one can take its part: those that stand by have started by then.

@@ -9,6 +9,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/preflight"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/osd"
 )
@@ -22,6 +23,8 @@ type Observation struct {
 	Nodes map[string]decide.Node
 	// Addresses of the nodes that Kubernetes knows one of.
 	Addresses map[string]string
+	// Machines are what is known of the nodes before daemons run there.
+	Machines map[string]preflight.Machine
 	// Verdicts say what a disk on record is, by the UUID of its OSD. One that nobody could look at is missing.
 	Verdicts map[string]osd.Verdict
 	// Clients are all nodes: each may have the filesystem mounted.
@@ -50,6 +53,8 @@ type Workloads struct {
 	OSDPods map[string]bool
 	// Pods counts the pods that exist, by kind of daemon: those of a Deployment that is gone can still run.
 	Pods map[string]int
+	// Stuck are the pods that do not start, by node, each with what the kubelet says.
+	Stuck map[string][]string
 	// Keys is true when the Secret with the keys exists. Client is what the Secret of the clients was made for: the monitors in it; empty when there is none.
 	Keys   bool
 	Client string

@@ -165,6 +165,7 @@ func (v *View) facts(p *plan) {
 		return
 	}
 	v.unsaid(p)
+	v.tellUnable(p, hosts)
 	plans := []ceph.Plan{v.planMonitors(hosts, formed, current)}
 	if formed && current.Quorum != nil {
 		v.options(p)
@@ -178,18 +179,25 @@ func (v *View) facts(p *plan) {
 }
 
 func (v *View) planMonitors(hosts []ceph.Host, formed bool, f ceph.Facts) ceph.Plan {
-	records, _ := v.monitors()
 	names := []string{}
 	for _, d := range v.seen.Workloads.Daemons {
 		if d.Kind == cephname.DaemonMonitor {
 			names = append(names, d.ID)
 		}
 	}
-	w := ceph.Monitors{Records: records, Next: v.next(), Formed: formed, Deployed: &names, Hosts: hosts}
+	w := v.wantedMonitors(v.able(hosts, cephname.DaemonMonitor))
+	w.Next, w.Formed, w.Deployed = v.next(), formed, &names
+	return ceph.PlanMonitors(w, f)
+}
+
+// wantedMonitors are the monitors on record, and how many the spec wants.
+func (v *View) wantedMonitors(hosts []ceph.Host) ceph.Monitors {
+	records, _ := v.monitors()
+	w := ceph.Monitors{Records: records, Hosts: hosts}
 	if c := v.seen.Cluster.Spec.Ceph; c != nil {
 		w.Count = int(c.Mons)
 	}
-	return ceph.PlanMonitors(w, f)
+	return w
 }
 
 func (v *View) planOSDs(hosts []ceph.Host, f ceph.Facts) ceph.Plan {

@@ -8,8 +8,11 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/preflight"
 	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
 )
 
 // leastBytes is the smallest disk that Ceph makes an OSD of and that has room for data beside its own.
@@ -28,6 +31,11 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 		Host: m.Node, Claim: claimOf(v.seen.Cluster, m.Node, len(r.OSDs) > 0), Node: v.unrecorded(m.Node, node, r), Now: v.seen.Now, Rivals: v.rivals(m.Node),
 		Retired: v.retired(m), Elsewhere: v.elsewhere(m.Node),
 	})
+	// Before the host can run the daemons nothing is wiped, and nothing is put on record.
+	if no := v.unableToTake(m.Node, choice); !no.IsZero() {
+		h.Finding, h.Wake = backend.Finding{Kind: backend.Bad, Reason: no.Reason, Message: no.Message}, choice.Wake
+		return nil
+	}
 	step := Step{Cluster: v.seen.Cluster.Name, UID: string(v.seen.Cluster.UID), On: m.Node, Member: m.Object.Name}
 	for _, d := range choice.Wipe {
 		s := step
@@ -146,5 +154,97 @@ func (v *View) elsewhere(host string) func(string) bool {
 			}
 		}
 		return false
+	}
+}
+
+// unableToTake says why a host cannot run the OSDs of the disks that it is to take.
+func (v *View) unableToTake(node string, choice disk.Choice) preflight.Refusal {
+	n := len(choice.Take) + len(choice.Wipe)
+	if n == 0 {
+		return preflight.Refusal{}
+	}
+	return v.unable(node, map[string]int{cephname.DaemonOSD: n})
+}
+
+// unable says why a host cannot run more daemons, so many of each kind. The memory that counts is that of all daemons which run there then, and of one of each kind of which
+// the Cluster has too few: it may come there.
+func (v *View) unable(node string, more map[string]int) preflight.Refusal {
+	own, pods := v.seen.Machines[node], v.pods()
+	if no := preflight.Platform(own, pods.Image); !no.IsZero() {
+		return no
+	}
+	others := map[string]preflight.Machine{}
+	for name, m := range v.seen.Machines {
+		if h := v.member(name); h != nil && h.DeletionTimestamp.IsZero() {
+			others[name] = m
+		}
+	}
+	if no := preflight.Clocks(node, others, preflight.Allowed(v.wantedOptions())); !no.IsZero() {
+		return no
+	}
+	needs := []preflight.Need{{Name: "OSD", Count: len(record(v.member(node)).OSDs) + more[cephname.DaemonOSD], Bytes: pods.Memory(cephname.DaemonOSD)}}
+	for _, k := range []struct{ kind, name string }{{cephname.DaemonMonitor, "monitor"}, {cephname.DaemonManager, "manager"}, {cephname.DaemonMetadata, "metadata server"}} {
+		n := preflight.Need{Name: k.name, Bytes: pods.Memory(k.kind)}
+		if more[k.kind] > 0 || v.has(node, k.kind) || v.short(k.kind) {
+			n.Count = 1
+		}
+		needs = append(needs, n)
+	}
+	return preflight.Memory(own, needs)
+}
+
+// has reports whether a daemon of a kind is on a host, or was begun there.
+func (v *View) has(node, kind string) bool {
+	if kind == cephname.DaemonMonitor && record(v.member(node)).Monitor != nil {
+		return true
+	}
+	return v.seen.Workloads != nil && slices.ContainsFunc(v.of(kind), func(w Workload) bool { return w.Node == node })
+}
+
+// short reports whether the Cluster has fewer daemons of a kind than it wants and has hosts for.
+func (v *View) short(kind string) bool {
+	have, stay := 0, 0
+	hosts := v.hosts()
+	for _, h := range hosts {
+		if !h.Leaving {
+			stay++
+			if v.has(h.Name, kind) {
+				have++
+			}
+		}
+	}
+	want := map[string]int{cephname.DaemonMonitor: v.wantedMonitors(hosts).Target(), cephname.DaemonManager: managers, cephname.DaemonMetadata: v.servers()}[kind]
+	return have < min(want, stay)
+}
+
+// able are the hosts as they are for daemons of a kind that are to be made: one that cannot run another daemon does not serve. Where one is on record it is left as it is.
+func (v *View) able(hosts []ceph.Host, kind string) []ceph.Host {
+	out := slices.Clone(hosts)
+	if !v.short(kind) {
+		return out
+	}
+	for i, h := range out {
+		if h.Serving && !h.Leaving && !v.has(h.Name, kind) && !v.unable(h.Name, map[string]int{kind: 1}).IsZero() {
+			out[i].Serving = false
+		}
+	}
+	return out
+}
+
+// tellUnable says which hosts get no daemon that the Cluster lacks, and which pods do not start.
+func (v *View) tellUnable(p *plan, hosts []ceph.Host) {
+	for _, h := range hosts {
+		if h.Leaving {
+			continue
+		}
+		for _, kind := range []string{cephname.DaemonMonitor, cephname.DaemonManager, cephname.DaemonMetadata} {
+			if no := v.unable(h.Name, nil); h.Serving && !v.has(h.Name, kind) && v.short(kind) && !no.IsZero() {
+				p.wait("Host %s %s.", h.Name, no.Message)
+				break
+			}
+		}
+		for _, text := range v.seen.Workloads.Stuck[h.Name] {
+			p.wait("On host %s %s", h.Name, text)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/preflight"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 	"quarry.storage/quarry/pkg/osd"
@@ -42,6 +44,7 @@ func joined(spec v1alpha1.ClusterSpec) Observation {
 	o := Observation{
 		Cluster: c, World: backend.World{Members: []*v1alpha1.Member{m}, Nodes: map[string]backend.Node{"n1": {Name: "n1", Exists: true}}}, Now: now,
 		Nodes: map[string]decide.Node{"n1": {Agent: decide.AgentUp, Devices: []decide.Device{device("sdb", "b"), device("sdc", "c")}}}, Addresses: map[string]string{"n1": "10.0.0.1"},
+		Machines: map[string]preflight.Machine{"n1": {MemoryBytes: 64 << 30, OS: "linux", Architecture: "amd64", Clock: &preflight.Clock{}}},
 		Verdicts: map[string]osd.Verdict{diskUUID: {Kind: osd.Ready}}, Ceph: told, Current: true,
 		Workloads: &Workloads{Keys: true, Daemons: []Workload{{Kind: cephname.DaemonOSD, ID: "1", Node: "n1", UUID: diskUUID}}},
 	}
@@ -78,5 +81,85 @@ func TestTake_joined(t *testing.T) {
 				t.Errorf("steps %q, finding %+v", got, h.Finding)
 			}
 		})
+	}
+}
+
+// TestTake_unable: on a host that cannot run the daemons nothing is wiped, and nothing is put on record.
+func TestTake_unable(t *testing.T) {
+	const gib = 1 << 30
+	machine := func(change func(*preflight.Machine)) func(*Observation) {
+		return func(o *Observation) {
+			m := o.Machines["n1"]
+			change(&m)
+			o.Machines["n1"] = m
+		}
+	}
+	for name, tt := range map[string]struct {
+		change       func(*Observation)
+		reason, says string
+	}{
+		// Two OSDs, and one of each other kind: none runs yet.
+		"just enough memory": {machine(func(m *preflight.Machine) { m.MemoryBytes = 6*gib + 768<<20 }), "", ""},
+		"too little memory":  {machine(func(m *preflight.Machine) { m.MemoryBytes = 6*gib + 767<<20 }), v1alpha1.ReasonTooLittleMemory, "need 6912Mi (2 OSD with 2Gi each, 1 monitor"},
+		"what runs elsewhere does not count": {func(o *Observation) {
+			machine(func(m *preflight.Machine) { m.MemoryBytes = 4 * gib })(o)
+			for _, n := range []string{"n2", "n3"} {
+				other := o.World.Members[0].DeepCopy()
+				other.Name, other.Spec.Node, other.Spec.Ceph = "files."+n, v1alpha1.HostName(n), &v1alpha1.MemberCeph{Monitor: &v1alpha1.MemberMonitor{Name: n, Address: "10.0.0.9"}}
+				o.World.Members = append(o.World.Members, other)
+				for _, kind := range []string{cephname.DaemonManager, cephname.DaemonMetadata} {
+					o.Workloads.Daemons = append(o.Workloads.Daemons, Workload{Kind: kind, ID: n, Node: n})
+				}
+			}
+			o.Cluster.Spec.Ceph = &v1alpha1.CephSpec{Mons: 1}
+		}, "", ""},
+		"memory that nobody knows":  {machine(func(m *preflight.Machine) { m.MemoryBytes = 0 }), v1alpha1.ReasonHostUnread, "how much memory"},
+		"a clock that nobody knows": {machine(func(m *preflight.Machine) { m.Clock = nil }), v1alpha1.ReasonHostUnread, "clock"},
+		"an image that cannot run":  {machine(func(m *preflight.Machine) { m.Architecture = "s390x" }), v1alpha1.ReasonWrongArchitecture, "s390x"},
+		"a host that is not a member": {func(o *Observation) {
+			o.Machines["n9"] = preflight.Machine{Clock: &preflight.Clock{Least: time.Hour, Most: time.Hour}}
+		}, "", ""},
+		"another clock": {func(o *Observation) {
+			other := o.World.Members[0].DeepCopy()
+			other.Name, other.Spec.Node, other.Spec.Ceph = "files.n2", "n2", nil
+			o.World.Members = append(o.World.Members, other)
+			o.Machines["n2"] = preflight.Machine{Clock: &preflight.Clock{Least: time.Hour, Most: time.Hour}}
+		}, v1alpha1.ReasonClocksDiffer, "from that of n2 by 1h0m0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := joined(v1alpha1.ClusterSpec{Devices: &v1alpha1.DeviceSelector{Hotplug: true}})
+			tt.change(&o)
+			h := New(o).Decide(backend.Member{Node: "n1", Object: o.World.Members[0]})
+			if h.Finding.Reason != tt.reason || !strings.Contains(h.Finding.Message, tt.says) || (len(h.Steps) == 0) != (tt.reason != "") {
+				t.Errorf("steps %v, finding %+v", h.Steps, h.Finding)
+			}
+		})
+	}
+}
+
+// TestWhole_unable: no daemon is brought to a host that cannot run one more, and those that are on record there are left as they are.
+func TestWhole_unable(t *testing.T) {
+	o := joined(v1alpha1.ClusterSpec{})
+	o.Workloads.Stuck = map[string][]string{"n1": {"the pod x does not start: ErrImagePull."}}
+	deploys := func() (out string) {
+		for _, s := range New(o).Whole(nil).Steps {
+			if s.Action() == v1alpha1.ActionDeployDaemon || s.Action() == v1alpha1.ActionStartMonitor {
+				out += s.(Step).Daemon.Kind + " "
+			}
+		}
+		return out
+	}
+	o.World.Members[0].Spec.Ceph.Monitor = &v1alpha1.MemberMonitor{Name: "a", Address: "10.0.0.1"}
+	if got := deploys(); got != "mgr mds mon " {
+		t.Fatalf("with enough memory %q are deployed", got)
+	}
+	o.Machines["n1"] = preflight.Machine{MemoryBytes: 1 << 30, OS: "linux", Architecture: "amd64", Clock: &preflight.Clock{}}
+	if got := deploys(); got != "mon " {
+		t.Errorf("with too little memory %q are deployed", got)
+	}
+	for _, want := range []string{"Host n1 has too little memory: its daemons need", "On host n1 the pod x does not start: ErrImagePull."} {
+		if !slices.ContainsFunc(New(o).plan.waits, func(w string) bool { return strings.HasPrefix(w, want) }) {
+			t.Errorf("%q is not among %q", want, New(o).plan.waits)
+		}
 	}
 }
