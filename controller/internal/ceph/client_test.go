@@ -46,6 +46,9 @@ func TestDo(t *testing.T) {
 	pool := func(size, least int) func(*cephtest.Cluster) {
 		return func(c *cephtest.Cluster) { c.Pools = []cephtest.Pool{{Name: "data", Size: size, MinSize: least}} }
 	}
+	scaled := func(c *cephtest.Cluster) {
+		c.Pools = []cephtest.Pool{{Name: "data", Size: 3, MinSize: 2, Groups: 50, Scale: "off"}}
+	}
 	for name, tt := range map[string]struct {
 		before func(*cephtest.Cluster)
 		step   decided.Step
@@ -91,19 +94,25 @@ func TestDo(t *testing.T) {
 		"a pool shrinks to one copy": {pool(2, 1), decided.Step{Do: decided.SetSize, Name: "data", Value: 1}, []string{
 			"config set global mon_allow_pool_size_one true", "osd pool set data size 1 --yes-i-really-mean-it",
 		}, nil},
-		"a pool has its size":            {pool(3, 2), decided.Step{Do: decided.SetSize, Name: "data", Value: 3}, nil, nil},
-		"a pool needs more copies":       {pool(3, 1), decided.Step{Do: decided.SetMinSize, Name: "data", Value: 2}, []string{"osd pool set data min_size 2"}, nil},
-		"no such pool":                   {nil, decided.Step{Do: decided.SetSize, Name: "data", Value: 2}, nil, ceph.ErrUnsafe},
-		"maintenance":                    {nil, decided.Step{Do: decided.SetNoOut, Host: "n1"}, []string{"osd set-group noout n1"}, nil},
-		"maintenance again":              {func(c *cephtest.Cluster) { c.NoOut["n1"] = true }, decided.Step{Do: decided.SetNoOut, Host: "n1"}, nil, nil},
-		"maintenance ends":               {func(c *cephtest.Cluster) { c.NoOut["n1"] = true }, decided.Step{Do: decided.UnsetNoOut, Host: "n1"}, []string{"osd unset-group noout n1"}, nil},
-		"maintenance ended":              {nil, decided.Step{Do: decided.UnsetNoOut, Host: "n1"}, nil, nil},
-		"the floor rises":                {func(c *cephtest.Cluster) { c.Release = "squid" }, decided.Step{Do: decided.RequireRelease, Value: 20}, []string{"osd require-osd-release tentacle"}, nil},
-		"the floor is there":             {nil, decided.Step{Do: decided.RequireRelease, Value: 20}, nil, nil},
-		"an OSD is too old for it":       {nil, decided.Step{Do: decided.RequireRelease, Value: 21}, nil, ceph.ErrUnsafe},
-		"a step of a workload":           {nil, decided.Step{Do: decided.StartOSD}, nil, ceph.ErrNotTheirs},
-		"a step of nobody":               {nil, decided.Step{}, nil, ceph.ErrNotTheirs},
-		"the monitors of somebody else ": {func(c *cephtest.Cluster) { c.FSID = other }, osdStep(decided.OutOSD, 1), nil, ceph.ErrForeign},
+		"a pool has its size":               {pool(3, 2), decided.Step{Do: decided.SetSize, Name: "data", Value: 3}, nil, nil},
+		"a pool needs more copies":          {pool(3, 1), decided.Step{Do: decided.SetMinSize, Name: "data", Value: 2}, []string{"osd pool set data min_size 2"}, nil},
+		"the table chooses":                 {pool(3, 2), decided.Step{Do: decided.SetScale, Name: "data", Mode: "off"}, []string{"osd pool set data pg_autoscale_mode off"}, nil},
+		"Ceph chooses already":              {pool(3, 2), decided.Step{Do: decided.SetScale, Name: "data", Mode: "on"}, nil, nil},
+		"groups of a pool that Ceph scales": {pool(3, 2), decided.Step{Do: decided.SetGroups, Name: "data", Value: 75}, nil, ceph.ErrUnsafe},
+		"groups":                            {scaled, decided.Step{Do: decided.SetGroups, Name: "data", Value: 75}, []string{"osd pool set data pg_num 75"}, nil},
+		"as many groups":                    {scaled, decided.Step{Do: decided.SetGroups, Name: "data", Value: 50}, nil, nil},
+		"groups of no pool":                 {nil, decided.Step{Do: decided.SetGroups, Name: "data", Value: 50}, nil, ceph.ErrUnsafe},
+		"no such pool":                      {nil, decided.Step{Do: decided.SetSize, Name: "data", Value: 2}, nil, ceph.ErrUnsafe},
+		"maintenance":                       {nil, decided.Step{Do: decided.SetNoOut, Host: "n1"}, []string{"osd set-group noout n1"}, nil},
+		"maintenance again":                 {func(c *cephtest.Cluster) { c.NoOut["n1"] = true }, decided.Step{Do: decided.SetNoOut, Host: "n1"}, nil, nil},
+		"maintenance ends":                  {func(c *cephtest.Cluster) { c.NoOut["n1"] = true }, decided.Step{Do: decided.UnsetNoOut, Host: "n1"}, []string{"osd unset-group noout n1"}, nil},
+		"maintenance ended":                 {nil, decided.Step{Do: decided.UnsetNoOut, Host: "n1"}, nil, nil},
+		"the floor rises":                   {func(c *cephtest.Cluster) { c.Release = "squid" }, decided.Step{Do: decided.RequireRelease, Value: 20}, []string{"osd require-osd-release tentacle"}, nil},
+		"the floor is there":                {nil, decided.Step{Do: decided.RequireRelease, Value: 20}, nil, nil},
+		"an OSD is too old for it":          {nil, decided.Step{Do: decided.RequireRelease, Value: 21}, nil, ceph.ErrUnsafe},
+		"a step of a workload":              {nil, decided.Step{Do: decided.StartOSD}, nil, ceph.ErrNotTheirs},
+		"a step of nobody":                  {nil, decided.Step{}, nil, ceph.ErrNotTheirs},
+		"the monitors of somebody else ":    {func(c *cephtest.Cluster) { c.FSID = other }, osdStep(decided.OutOSD, 1), nil, ceph.ErrForeign},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := cephtest.New(t, fsid, "n0", "n1", "n2")

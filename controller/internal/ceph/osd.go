@@ -29,6 +29,8 @@ type osdDump struct {
 		PoolName string `json:"pool_name"`
 		Size     int    `json:"size"`
 		MinSize  int    `json:"min_size"`
+		Target   int    `json:"pg_num_target"`
+		Scale    string `json:"pg_autoscale_mode"`
 	} `json:"pools"`
 }
 
@@ -71,12 +73,9 @@ func (c *Client) dump(ctx context.Context) (ceph.Map, error) {
 	if err != nil {
 		return ceph.Map{}, fmt.Errorf("osd dump: require_osd_release: %w", err)
 	}
-	m := ceph.Map{Flags: d.FlagsSet, HostFlags: d.CrushNodeFlags, RequireRelease: release}
-	for _, p := range d.Pools {
-		if p.PoolName == "" || p.Size < 1 || p.MinSize < 1 {
-			return ceph.Map{}, fmt.Errorf("osd dump: pool %+v", p)
-		}
-		m.Pools = append(m.Pools, ceph.Pool{Name: p.PoolName, Size: p.Size, MinSize: p.MinSize})
+	m := ceph.Map{Flags: d.FlagsSet, HostFlags: d.CrushNodeFlags, RequireRelease: release, Groups: map[string]ceph.PoolGroups{}}
+	if err := d.pools(&m); err != nil {
+		return ceph.Map{}, err
 	}
 	for _, o := range d.OSDs {
 		if o.OSD == nil || o.Up == nil || o.In == nil || !osd.ValidUUID(o.UUID) || !slices.Contains(o.State, "exists") {
@@ -85,6 +84,20 @@ func (c *Client) dump(ctx context.Context) (ceph.Map, error) {
 		m.OSDs = append(m.OSDs, ceph.OSD{ID: *o.OSD, UUID: o.UUID, Up: *o.Up == 1, In: *o.In == 1, New: slices.Contains(o.State, "new")})
 	}
 	return m, nil
+}
+
+// pools takes the pools over, and the numbers of placement groups where they are told.
+func (d osdDump) pools(m *ceph.Map) error {
+	for _, p := range d.Pools {
+		if p.PoolName == "" || p.Size < 1 || p.MinSize < 1 {
+			return fmt.Errorf("osd dump: pool %+v", p)
+		}
+		m.Pools = append(m.Pools, ceph.Pool{Name: p.PoolName, Size: p.Size, MinSize: p.MinSize})
+		if p.Target > 0 && p.Scale != "" {
+			m.Groups[p.PoolName] = ceph.PoolGroups{Count: p.Target, Scale: p.Scale}
+		}
+	}
+	return nil
 }
 
 // tree reads where the OSDs are. One that never ran is nowhere.

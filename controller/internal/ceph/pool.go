@@ -70,6 +70,27 @@ func (c *Client) setPool(ctx context.Context, s ceph.Step) error {
 	return c.set(ctx, s.Name, "min_size", now.MinSize, p.MinSize)
 }
 
+// setGroups sets how many placement groups a pool has, or who chooses that.
+func (c *Client) setGroups(ctx context.Context, s ceph.Step) error {
+	m, err := c.dump(ctx)
+	if err != nil {
+		return err
+	}
+	have, there := m.Groups[s.Name]
+	switch {
+	case !there:
+		return fmt.Errorf("%w: there is no such pool, or Ceph does not say how many placement groups it has", ErrUnsafe)
+	case s.Do == ceph.SetGroups && have.Scale != ceph.ScaleOff:
+		return fmt.Errorf("%w: Ceph chooses how many placement groups the pool has", ErrUnsafe)
+	case s.Do == ceph.SetGroups:
+		return c.set(ctx, s.Name, "pg_num", have.Count, s.Value)
+	case have.Scale == s.Mode:
+		return nil
+	}
+	_, err = c.run(ctx, "osd", "pool", "set", s.Name, "pg_autoscale_mode", s.Mode)
+	return err
+}
+
 // set sets a number of a pool, unless that is what it is.
 func (c *Client) set(ctx context.Context, pool, name string, now, want int, sure ...string) error {
 	if now == want {

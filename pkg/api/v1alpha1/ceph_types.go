@@ -12,6 +12,17 @@ const CephImage = "quay.io/ceph/ceph:v20.2.4"
 // +kubebuilder:validation:Enum=host
 type FailureDomain string
 
+// PGPolicy says who chooses how many placement groups the pools have.
+// +kubebuilder:validation:Enum=autoscale;legacy
+type PGPolicy string
+
+// Policies of placement groups.
+const (
+	// PGPolicyAutoscale lets Ceph choose, by what is stored; PGPolicyLegacy chooses by a table, by the number of OSDs.
+	PGPolicyAutoscale PGPolicy = "autoscale"
+	PGPolicyLegacy    PGPolicy = "legacy"
+)
+
 // CephSpec says how Ceph is run.
 type CephSpec struct {
 	// Image of the Ceph daemons, of version 20 or later; quay.io/ceph/ceph:v20.2.4 when not given. Whoever chooses it chooses programs that run with all
@@ -29,6 +40,11 @@ type CephSpec struct {
 	// What copies never share: a host, the only value there is.
 	// +optional
 	FailureDomain FailureDomain `json:"failureDomain,omitempty"`
+	// Who chooses how many placement groups the pools of the filesystem have. With autoscale, the default, Ceph does, by what is stored; the option
+	// global.osd_pool_default_pg_autoscale_mode in config can say off or warn. With legacy both pools have 50 for each OSD, divided by the copies, as earlier systems
+	// have it: 75 with 3 OSDs and 2 copies. Each change of that number moves data.
+	// +optional
+	PGPolicy PGPolicy `json:"pgPolicy,omitempty"`
 	// Monitors; 3 when not given, and 1 while there are fewer than 3 hosts. An odd number: one more monitor makes an even number no safer.
 	// +optional
 	// +kubebuilder:validation:Minimum=1

@@ -1,6 +1,7 @@
 package cephtest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -110,7 +111,7 @@ func (c *Cluster) osdDump() any {
 		osds = append(osds, object{"osd": o.ID, "uuid": o.UUID, "up": number(o.Up), "in": number(o.In), "state": state})
 	}
 	for _, p := range c.Pools {
-		pools = append(pools, object{"pool_name": p.Name, "size": p.Size, "min_size": p.MinSize})
+		pools = append(pools, object{"pool_name": p.Name, "size": p.Size, "min_size": p.MinSize, "pg_num_target": max(1, p.Groups), "pg_autoscale_mode": cmp.Or(p.Scale, "on")})
 	}
 	for host, set := range c.NoOut {
 		if set {

@@ -151,6 +151,10 @@ func (c *Cluster) setPool(args []string) (any, int, string) {
 	if i < 0 {
 		return nil, enoent, "Error ENOENT: unrecognized pool '" + args[0] + "'"
 	}
+	if args[1] == "pg_autoscale_mode" && slices.Contains([]string{"on", "off", "warn"}, args[2]) {
+		c.Pools[i].Scale = args[2]
+		return nil, 0, "set pool " + args[0]
+	}
 	value, err := strconv.Atoi(args[2])
 	switch {
 	case err != nil || value < 1:
@@ -160,6 +164,8 @@ func (c *Cluster) setPool(args []string) (any, int, string) {
 	case args[1] == "size":
 		c.Pools[i].Size = value
 		c.Pools[i].MinSize = value - value/2
+	case args[1] == "pg_num":
+		c.Pools[i].Groups = value
 	case args[1] == "min_size" && value <= c.Pools[i].Size:
 		c.Pools[i].MinSize = value
 	default:

@@ -36,6 +36,9 @@ type Pool struct {
 	Name          string
 	Size, MinSize int
 	Bulk          bool
+	// Groups is how many placement groups it has, and Scale who chooses that.
+	Groups int
+	Scale  string
 }
 
 // Cluster is the model. Its fields may be changed between two commands.

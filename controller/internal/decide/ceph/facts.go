@@ -79,6 +79,8 @@ type Map struct {
 	// Flags are those of all OSDs, such as noout. HostFlags are those of the OSDs of one host.
 	Flags     []string
 	HostFlags map[string][]string
+	// Groups are the placement groups of pools, by name; a pool of which nobody could read them is missing.
+	Groups map[string]PoolGroups
 	// Hosts are those of the CRUSH map, with OSDs or without.
 	Hosts []string
 	// RequireRelease is the major version that every OSD has to have at least.

@@ -16,6 +16,8 @@ type Pools struct {
 	Replicas int
 	// Served: the filesystem over the pools has been there, by the Cluster's record.
 	Served bool
+	// Grouping is who chooses how many placement groups the pools have.
+	Grouping Grouping
 }
 
 // Replicas returns how many copies are kept: as many as the spec says, or three where there are as many hosts. It returns an error for a number that
@@ -62,6 +64,9 @@ func PlanPools(w Pools, f Facts) Plan {
 			w.create(&p, name, *f.Map)
 		} else {
 			w.change(&p, f.Map.Pools[i], f)
+		}
+		if i >= 0 && len(p.Steps)+len(p.Waits) == 0 {
+			w.Grouping.plan(&p, name, w.Replicas, f)
 		}
 		if len(p.Steps)+len(p.Waits) > 0 {
 			return p

@@ -33,6 +33,9 @@ const (
 	CreatePool Action = "CreatePool"
 	SetSize    Action = "SetSize"
 	SetMinSize Action = "SetMinSize"
+	// SetScale says who chooses how many placement groups a pool has, SetGroups how many those are (the monitors').
+	SetScale  Action = "SetScale"
+	SetGroups Action = "SetGroups"
 
 	// ReplaceOSD gives up an OSD that died. A person approves it.
 	ReplaceOSD Action = "ReplaceOSD"
@@ -62,7 +65,9 @@ type Step struct {
 	ID   int
 	UUID string
 	Path string
-	// Value is the size of a pool, or a major version.
+	// Mode of the autoscaler.
+	Mode string
+	// Value is the size of a pool, how many placement groups it has, or a major version.
 	Value int
 	// Boot and Machine of the node whose clients are blocked, or let in.
 	Boot, Machine string
@@ -83,7 +88,7 @@ func (s Step) String() string {
 	case RegisterOSD, PrepareOSD, StartOSD, StopOSD, OutOSD, InOSD, PurgeOSD, ZapOSD, ReplaceOSD:
 		out += fmt.Sprintf(" osd.%d (%s)", s.ID, s.UUID)
 	}
-	for _, part := range []string{s.Name, s.Host} {
+	for _, part := range []string{s.Name, s.Host, s.Mode} {
 		if part != "" {
 			out += " " + part
 		}

@@ -181,3 +181,32 @@ func (v *View) serve(p *plan, f ceph.Facts) {
 	s.Text = monitors
 	p.step(s)
 }
+
+// legacyGroups reports whether the table chooses how many placement groups there are.
+func (v *View) legacyGroups() bool {
+	c := v.seen.Cluster.Spec.Ceph
+	return c != nil && c.PGPolicy == v1alpha1.PGPolicyLegacy
+}
+
+// grouping is who chooses how many placement groups the pools of the filesystem have: Ceph, unless the spec or an option of it says otherwise. The table counts the OSDs that ran
+// and stay, whether they run now or not.
+func (v *View) grouping(f ceph.Facts) ceph.Grouping {
+	g := ceph.Grouping{Pools: []string{cephname.PoolMetadata, cephname.PoolData}, Scale: ceph.ScaleOn}
+	if !v.legacyGroups() {
+		options := v.wantedOptions()
+		for _, who := range []string{"global", "mon"} {
+			if mode := options[who+".osd_pool_default_pg_autoscale_mode"]; mode == ceph.ScaleOff || mode == ceph.ScaleWarn {
+				g.Scale = mode
+			}
+		}
+		return g
+	}
+	g.Scale = ceph.ScaleOff
+	for _, d := range v.disks() {
+		ran := f.Map != nil && slices.ContainsFunc(f.Map.OSDs, func(o ceph.OSD) bool { return o.UUID == d.UUID && !o.New })
+		if ran && !d.Leaving && !v.host(d.Host).Leaving {
+			g.Disks++
+		}
+	}
+	return g
+}

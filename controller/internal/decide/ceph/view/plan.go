@@ -210,6 +210,7 @@ func (v *View) planPools(f ceph.Facts) ceph.Plan {
 		w.Names = append(w.Names, cephname.PoolManager)
 	}
 	w.Names = append(w.Names, cephname.PoolMetadata, cephname.PoolData)
+	w.Grouping = v.grouping(f)
 	return ceph.PlanPools(w, f)
 }
 

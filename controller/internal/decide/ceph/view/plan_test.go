@@ -44,3 +44,29 @@ func TestWhole_release(t *testing.T) {
 		t.Errorf("%+v", s.API())
 	}
 }
+
+// TestGrouping: Ceph chooses how many placement groups there are, unless the spec has the table choose, which counts OSDs that stay.
+func TestGrouping(t *testing.T) {
+	for name, tt := range map[string]struct {
+		spec   v1alpha1.CephSpec
+		change func(*Observation)
+		want   ceph.Grouping
+	}{
+		"by default":                {v1alpha1.CephSpec{}, nil, ceph.Grouping{Scale: ceph.ScaleOn}},
+		"an option":                 {v1alpha1.CephSpec{PGPolicy: v1alpha1.PGPolicyAutoscale, Config: map[string]v1alpha1.CephOption{"global.osd_pool_default_pg_autoscale_mode": "warn"}}, nil, ceph.Grouping{Scale: ceph.ScaleWarn}},
+		"an option that is no mode": {v1alpha1.CephSpec{Config: map[string]v1alpha1.CephOption{"global.osd_pool_default_pg_autoscale_mode": "perhaps"}}, nil, ceph.Grouping{Scale: ceph.ScaleOn}},
+		"the table":                 {v1alpha1.CephSpec{PGPolicy: v1alpha1.PGPolicyLegacy}, nil, ceph.Grouping{Scale: ceph.ScaleOff, Disks: 1}},
+		"an OSD that is down":       {v1alpha1.CephSpec{PGPolicy: v1alpha1.PGPolicyLegacy}, func(o *Observation) { o.Ceph.Map.OSDs[0].Up = false }, ceph.Grouping{Scale: ceph.ScaleOff, Disks: 1}},
+		"one that never ran":        {v1alpha1.CephSpec{PGPolicy: v1alpha1.PGPolicyLegacy}, func(o *Observation) { o.Ceph.Map.OSDs[0].New = true }, ceph.Grouping{Scale: ceph.ScaleOff}},
+		"one that is replaced":      {v1alpha1.CephSpec{PGPolicy: v1alpha1.PGPolicyLegacy}, func(o *Observation) { o.World.Members[0].Spec.Ceph.OSDs[0].Replaced = true }, ceph.Grouping{Scale: ceph.ScaleOff}},
+	} {
+		o := joined(v1alpha1.ClusterSpec{Ceph: &tt.spec})
+		if tt.change != nil {
+			tt.change(&o)
+		}
+		got := bare(o).grouping(o.Ceph.Facts)
+		if got.Scale != tt.want.Scale || got.Disks != tt.want.Disks || !slices.Equal(got.Pools, []string{"quarry-metadata", "quarry-data"}) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}

@@ -154,7 +154,7 @@ func (v *View) healthy() metav1.Condition {
 		text += ": " + strings.Join(told.Checks, "; ")
 	}
 	switch {
-	case told.Health == "HEALTH_OK", told.Health == "HEALTH_WARN" && len(told.Checks) > 0 && !slices.ContainsFunc(told.Checks, unexpected):
+	case told.Health == "HEALTH_OK", told.Health == "HEALTH_WARN" && len(told.Checks) > 0 && !slices.ContainsFunc(told.Checks, v.unexpected):
 		return yes(t, v1alpha1.ReasonCephHealthy, text+v.stale())
 	case told.Health == "HEALTH_WARN":
 		return no(t, v1alpha1.ReasonCephWarning, text+v.stale())
@@ -167,8 +167,11 @@ func (v *View) healthy() metav1.Condition {
 var expected = []string{"AUTH_INSECURE_CLIENT_KEY_TYPE", "AUTH_INSECURE_KEYS_ALLOWED", "AUTH_INSECURE_KEYS_CREATABLE"}
 
 // unexpected reports whether a check warns of something that is not so by design.
-func unexpected(check string) bool {
+func (v *View) unexpected(check string) bool {
 	name, _, _ := strings.Cut(check, ":")
+	if name == "POOL_PG_NUM_NOT_POWER_OF_TWO" && v.legacyGroups() {
+		return false
+	}
 	return !slices.Contains(expected, name)
 }
 

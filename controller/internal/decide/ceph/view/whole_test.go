@@ -20,17 +20,18 @@ func TestHealthy(t *testing.T) {
 		want   metav1.ConditionStatus
 		reason string
 	}{
-		"well":                       {"HEALTH_OK", nil, metav1.ConditionTrue, v1alpha1.ReasonCephHealthy},
-		"keys of older kernels":      {"HEALTH_WARN", []string{"AUTH_INSECURE_CLIENT_KEY_TYPE: 1", keys}, metav1.ConditionTrue, v1alpha1.ReasonCephHealthy},
-		"something else as well":     {"HEALTH_WARN", []string{keys, "OSD_DOWN: 1 osds down"}, metav1.ConditionFalse, v1alpha1.ReasonCephWarning},
-		"a name that begins like it": {"HEALTH_WARN", []string{"AUTH_INSECURE_KEYS_ALLOWED_TOO: 1"}, metav1.ConditionFalse, v1alpha1.ReasonCephWarning},
-		"a warning without a check":  {"HEALTH_WARN", nil, metav1.ConditionFalse, v1alpha1.ReasonCephWarning},
-		"an error":                   {"HEALTH_ERR", []string{keys}, metav1.ConditionFalse, v1alpha1.ReasonCephError},
-		"nothing said":               {"", nil, metav1.ConditionUnknown, v1alpha1.ReasonPending},
+		"well":                          {"HEALTH_OK", nil, metav1.ConditionTrue, v1alpha1.ReasonCephHealthy},
+		"keys of older kernels":         {"HEALTH_WARN", []string{"AUTH_INSECURE_CLIENT_KEY_TYPE: 1", keys}, metav1.ConditionTrue, v1alpha1.ReasonCephHealthy},
+		"something else as well":        {"HEALTH_WARN", []string{keys, "OSD_DOWN: 1 osds down"}, metav1.ConditionFalse, v1alpha1.ReasonCephWarning},
+		"a name that begins like it":    {"HEALTH_WARN", []string{"AUTH_INSECURE_KEYS_ALLOWED_TOO: 1"}, metav1.ConditionFalse, v1alpha1.ReasonCephWarning},
+		"a warning without a check":     {"HEALTH_WARN", nil, metav1.ConditionFalse, v1alpha1.ReasonCephWarning},
+		"an error":                      {"HEALTH_ERR", []string{keys}, metav1.ConditionFalse, v1alpha1.ReasonCephError},
+		"a table's number that is none": {"HEALTH_WARN", []string{"POOL_PG_NUM_NOT_POWER_OF_TWO: 2 pool(s) have non-power-of-two pg_num"}, metav1.ConditionFalse, v1alpha1.ReasonCephWarning},
+		"nothing said":                  {"", nil, metav1.ConditionUnknown, v1alpha1.ReasonPending},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			v := &View{seen: Observation{Current: true, Ceph: &Told{Health: test.health, Checks: test.checks}}}
+			v := &View{seen: Observation{Cluster: &v1alpha1.Cluster{}, Current: true, Ceph: &Told{Health: test.health, Checks: test.checks}}}
 			if got := v.healthy(); got.Status != test.want || got.Reason != test.reason {
 				t.Errorf("got %+v", got)
 			}
