@@ -73,7 +73,21 @@ const (
 	ObjectKeys   = "keys"
 	ObjectConfig = "config"
 	ObjectClient = "client"
+	// ObjectMetrics is the Service of the managers' metrics.
+	ObjectMetrics = "metrics"
 )
+
+// PortMetrics is where managers serve their metrics.
+const PortMetrics = 9283
+
+// Module is whom the options are for that are modules of the managers, in the record of the options: no daemon of Ceph has that name. ModuleMetrics is the one that serves metrics.
+const (
+	Module        = "module"
+	ModuleMetrics = "prometheus"
+)
+
+// Metrics is the name of the Service of the managers' metrics.
+func Metrics(cluster string) string { return "ceph-" + cluster + "-metrics" }
 
 // ContainerMonitor is the container of a monitor's pod in which commands are run. ContainerTools is the only one of the idle pod.
 const (

@@ -133,3 +133,25 @@ func TestHostLeaves(t *testing.T) {
 		t.Errorf("hosts %v, OSDs %v, after %q", l.model.Hosts, l.model.OSDs, got)
 	}
 }
+
+// TestModule: a module is switched on and off, and one that no manager has is refused.
+func TestModule(t *testing.T) {
+	model := cephtest.New(t, fsid, "n0")
+	c, err := ceph.New(ceph.Config{Runner: model, FSID: fsid})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := c.EnableModule(t.Context(), "prometheus"); err != nil || !model.Modules["prometheus"] {
+			t.Errorf("%v, %v", model.Modules, err)
+		}
+	}
+	for range 2 {
+		if err := c.DisableModule(t.Context(), "prometheus"); err != nil || model.Modules["prometheus"] {
+			t.Errorf("%v, %v", model.Modules, err)
+		}
+	}
+	if err := c.EnableModule(t.Context(), "nonsense"); !errors.Is(err, ceph.ErrRefused) {
+		t.Errorf("a module that does not exist: %v", err)
+	}
+}

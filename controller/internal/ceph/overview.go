@@ -2,8 +2,10 @@ package ceph
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/pkg/cephname"
@@ -122,6 +124,24 @@ func (c *Client) SetOption(ctx context.Context, who, name, value string) error {
 // ResetOption gives an option its default again. One that was never set is no error.
 func (c *Client) ResetOption(ctx context.Context, who, name string) error {
 	_, err := c.run(ctx, "config", "rm", who, name)
+	return err
+}
+
+// EnableModule has the managers run a module, DisableModule has them run it no more. Either is no error where it is so already. A module that no manager has is ErrRefused.
+func (c *Client) EnableModule(ctx context.Context, name string) error {
+	return c.module(ctx, "enable", name)
+}
+
+// DisableModule is the opposite of EnableModule.
+func (c *Client) DisableModule(ctx context.Context, name string) error {
+	return c.module(ctx, "disable", name)
+}
+
+func (c *Client) module(ctx context.Context, word, name string) error {
+	_, err := c.run(ctx, "mgr", "module", word, name)
+	if said := (*Error)(nil); errors.As(err, &said) && said.ExitCode == int(syscall.ENOENT) {
+		said.kind = ErrRefused
+	}
 	return err
 }
 

@@ -56,6 +56,10 @@ type CephSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=9
 	MDS int32 `json:"mds,omitempty"`
+	// Metrics of Ceph are served by its managers, at port 9283 of their nodes, without encryption and to everybody who can connect. The Service ceph-NAME-metrics in namespace quarry-ceph
+	// names them.
+	// +optional
+	Metrics bool `json:"metrics,omitempty"`
 	// Resources of the daemons. A daemon that is given none gets 0.1 CPUs and the memory that it needs.
 	// +optional
 	Resources *CephResources `json:"resources,omitempty"`

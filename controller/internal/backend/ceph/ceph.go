@@ -22,7 +22,7 @@ import (
 	"quarry.storage/quarry/pkg/osd"
 )
 
-// +kubebuilder:rbac:groups="",namespace=quarry-ceph,resources=configmaps;secrets,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups="",namespace=quarry-ceph,resources=configmaps;secrets;services,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups="",namespace=quarry-ceph,resources=pods,verbs=get;list;create;patch;delete
 // +kubebuilder:rbac:groups=apps,namespace=quarry-ceph,resources=deployments,verbs=get;list;create;patch;delete
 // +kubebuilder:rbac:groups=policy,namespace=quarry-ceph,resources=poddisruptionbudgets,verbs=get;list;create;patch;delete

@@ -132,17 +132,11 @@ func (b *Backend) configure(ctx context.Context, s view.Step) error {
 	if err := json.Unmarshal([]byte(s.Text), &want); err != nil {
 		return fmt.Errorf("options: %w", err)
 	}
-	for key := range w.Options {
-		if _, stays := want[key]; !stays {
-			who, name, _ := strings.Cut(key, ".")
-			if err := monitors.ResetOption(ctx, who, name); err != nil && !errors.Is(err, ceph.ErrRefused) {
-				return err
-			}
-		}
+	if err := forget(ctx, monitors, w.Options, want); err != nil {
+		return err
 	}
 	for key, value := range want {
-		who, name, _ := strings.Cut(key, ".")
-		err := monitors.SetOption(ctx, who, name, value)
+		err := set(ctx, monitors, key, value)
 		if said := (*ceph.Error)(nil); errors.Is(err, ceph.ErrRefused) && errors.As(err, &said) {
 			refused[key] = said.Said
 		} else if err != nil {
@@ -153,7 +147,52 @@ func (b *Backend) configure(ctx context.Context, s view.Step) error {
 	if err != nil {
 		return err
 	}
+	if err := b.metrics(ctx, c, s, want); err != nil {
+		return err
+	}
 	return b.writeConfig(ctx, c, map[string]string{keyOptions: s.Text, keyRefused: string(raw)})
+}
+
+// forget takes back what Ceph was told and is not wanted any more.
+func forget(ctx context.Context, monitors *ceph.Client, told, want map[string]string) error {
+	for key := range told {
+		if _, stays := want[key]; stays {
+			continue
+		}
+		if err := unset(ctx, monitors, key); err != nil && !errors.Is(err, ceph.ErrRefused) {
+			return err
+		}
+	}
+	return nil
+}
+
+// set has Ceph take an option, or its managers run a module.
+func set(ctx context.Context, monitors *ceph.Client, key, value string) error {
+	who, name, _ := strings.Cut(key, ".")
+	if who == cephname.Module {
+		return monitors.EnableModule(ctx, name)
+	}
+	return monitors.SetOption(ctx, who, name, value)
+}
+
+// unset takes that back.
+func unset(ctx context.Context, monitors *ceph.Client, key string) error {
+	who, name, _ := strings.Cut(key, ".")
+	if who == cephname.Module {
+		return monitors.DisableModule(ctx, name)
+	}
+	return monitors.ResetOption(ctx, who, name)
+}
+
+// metrics has the Service of the managers' metrics be there, or not.
+func (b *Backend) metrics(ctx context.Context, c *v1alpha1.Cluster, s view.Step, options map[string]string) error {
+	if options[cephname.Module+"."+cephname.ModuleMetrics] == "" {
+		return b.remove(ctx, s, cephname.Metrics(c.Name), &corev1.Service{})
+	}
+	if err := b.mine(ctx, cephname.Metrics(c.Name), s, &corev1.Service{}); err != nil {
+		return err
+	}
+	return b.apply(ctx, cephpod.Of(c).Metrics())
 }
 
 // serve puts on record that the filesystem is made, makes it, and the group of its volumes, and writes the key of the clients.
@@ -231,6 +270,7 @@ func (b *Backend) tearDown(ctx context.Context, s view.Step) error {
 	for _, kind := range []string{cephname.DaemonMonitor, cephname.DaemonManager, cephname.DaemonOSD, cephname.DaemonMetadata} {
 		errs = append(errs, b.remove(ctx, s, "ceph-"+s.Cluster+"-"+kind, &policyv1.PodDisruptionBudget{}))
 	}
+	errs = append(errs, b.remove(ctx, s, cephname.Metrics(s.Cluster), &corev1.Service{}))
 	// The keys go last: as long as they are there, the rest is found again.
 	errs = append(errs, b.remove(ctx, s, cephname.Client(s.Cluster), &corev1.Secret{}), b.remove(ctx, s, cephname.Config(s.Cluster), &corev1.ConfigMap{}))
 	if err := errors.Join(errs...); err != nil {

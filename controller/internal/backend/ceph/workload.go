@@ -3,6 +3,7 @@ package ceph
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,7 +54,7 @@ func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster) (*view.Wor
 	for i := range pods.Items {
 		count(w, &pods.Items[i])
 	}
-	return w, b.files(ctx, c, w)
+	return w, errors.Join(b.files(ctx, c, w), b.service(ctx, c, w))
 }
 
 // settled reports whether the pod of a Deployment is made of what the Deployment says now: until then the one before runs, or none.
@@ -132,6 +133,14 @@ func (b *Backend) files(ctx context.Context, c *v1alpha1.Cluster, w *view.Worklo
 	}
 	w.Left = w.Left || ours
 	return nil
+}
+
+// service reads whether the Service of the managers' metrics is there.
+func (b *Backend) service(ctx context.Context, c *v1alpha1.Cluster, w *view.Workloads) error {
+	metrics := &corev1.Service{}
+	there, err := b.get(ctx, cephname.Metrics(c.Name), metrics)
+	w.Metrics = there && metrics.Labels[cephname.LabelFSID] == string(c.UID)
+	return err
 }
 
 // options reads what Ceph was told, and what it refused.

@@ -25,6 +25,7 @@ func (c *Cluster) acts() map[string]act {
 		"osd new": c.newOSD, "osd out": c.place(false), "osd in": c.place(true), "osd purge": c.purge, "osd crush rm": c.removeHost,
 		"osd pool create": c.createPool, "osd pool set": c.setPool, "osd set-group": c.group(true), "osd unset-group": c.group(false),
 		"osd require-osd-release": c.require, "config set": c.config, "config rm": c.configRm, "fs new": c.newFilesystem, "fs subvolumegroup ls": c.groups,
+		"mgr module enable": c.module(true), "mgr module disable": c.module(false),
 		"auth": c.auth, "mon set auth_allowed_ciphers": c.ciphers, "osd blocklist add": c.block(true), "osd blocklist rm": c.block(false),
 	}
 }

@@ -71,6 +71,8 @@ type Cluster struct {
 	Users   map[string]User
 	AES     bool
 	Blocked []string
+	// Modules that were switched on.
+	Modules map[string]bool
 	// Fail is called before each command; an error of it is that of the Runner.
 	Fail func(args []string) error
 

@@ -16,10 +16,10 @@ import (
 // managers is how many managers there are where there are as many hosts: one serves, one stands by.
 const managers = 2
 
-// options has Ceph told the options of the spec, once for each change of them.
+// options has Ceph told the options of the spec, and which modules its managers run, once for each change of them.
 func (v *View) options(p *plan) {
 	want := v.wantedOptions()
-	if maps.Equal(want, v.seen.Workloads.Options) {
+	if maps.Equal(want, v.seen.Workloads.Options) && v.metrics() == v.seen.Workloads.Metrics {
 		return
 	}
 	raw, err := json.Marshal(want)
@@ -39,7 +39,16 @@ func (v *View) wantedOptions() map[string]string {
 			out[k] = string(value)
 		}
 	}
+	if v.metrics() {
+		out[cephname.Module+"."+cephname.ModuleMetrics] = "on"
+	}
 	return out
+}
+
+// metrics reports whether the spec wants Ceph's metrics.
+func (v *View) metrics() bool {
+	c := v.seen.Cluster.Spec.Ceph
+	return c != nil && c.Metrics
 }
 
 // daemons sees to those that keep nothing on their nodes: managers, metadata servers, and the idle pods with Ceph's programs.

@@ -62,6 +62,8 @@ type Workloads struct {
 	Config  string
 	Options map[string]string
 	Refused map[string]string
+	// Metrics is true when the Service of the managers' metrics exists.
+	Metrics bool
 	// Left is true while a Secret or ConfigMap is there.
 	Left bool
 }

@@ -186,7 +186,7 @@ func (v *View) configured() metav1.Condition {
 		out = append(out, k+": "+said)
 	}
 	if slices.Sort(out); len(out) > 0 {
-		return no(t, v1alpha1.ReasonOptionRefused, "Ceph refuses options of spec.ceph.config: "+backend.Shorten(out, 5))
+		return no(t, v1alpha1.ReasonOptionRefused, "Ceph refuses options of the spec: "+backend.Shorten(out, 5))
 	}
 	return yes(t, v1alpha1.ReasonCephConfigured, "Ceph took every option of the spec.")
 }
