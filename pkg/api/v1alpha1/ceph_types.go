@@ -56,6 +56,10 @@ type CephSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=9
 	MDS int32 `json:"mds,omitempty"`
+	// AutoReplace gives an OSD that died up without a person's approval, where nothing can be lost by it: it is down and Ceph has marked it out, its disk is gone or clean, every placement
+	// group has all of its copies elsewhere, Ceph says that it is safe to destroy, and no other OSD leaves. In all other cases a person approves ReplaceOSD, as without this.
+	// +optional
+	AutoReplace bool `json:"autoReplace,omitempty"`
 	// Metrics of Ceph are served by its managers, at port 9283 of their nodes, without encryption and to everybody who can connect. The Service ceph-NAME-metrics in namespace quarry-ceph
 	// names them.
 	// +optional

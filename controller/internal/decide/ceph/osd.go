@@ -13,6 +13,8 @@ type OSDs struct {
 	Hosts []Host
 	// Tools are the hosts on which the container with Ceph's programs runs.
 	Tools []string
+	// AutoReplace: an OSD that died is given up without a person where nothing can be lost by it.
+	AutoReplace bool
 }
 
 // host returns a host of the Cluster. One that the Cluster does not have serves nothing.
@@ -38,7 +40,7 @@ func PlanOSDs(w OSDs, f Facts) Plan {
 	for _, d := range disks {
 		if !w.leaves(d) {
 			w.bringUp(&p, d, *f.Map)
-			w.offer(&p, d, *f.Map)
+			w.offer(&p, d, f)
 		}
 	}
 	w.leave(&p, disks, f)

@@ -1,24 +1,80 @@
 package ceph
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
 
-// offer lets a person give up an OSD that died: one that is down, and that Ceph has marked out after its own interval. Until then, and as long as nobody
-// approves, its disk may come back with all that is on it.
-func (w OSDs) offer(p *Plan, d Disk, m Map) {
-	o, known := m.byUUID(d.UUID)
+	"quarry.storage/quarry/pkg/osd"
+)
+
+// offer gives up an OSD that died: one that is down, and that Ceph has marked out after its own interval. A person approves that. Until then, and as long as nobody approves, its
+// disk may come back with all that is on it. Where the spec says so it is given up without a person, if nothing can be lost by it.
+func (w OSDs) offer(p *Plan, d Disk, f Facts) {
+	o, known := f.Map.byUUID(d.UUID)
 	if !known || o.Up || o.In || o.New || d.Outed || d.Purged || !d.Recorded {
 		return
 	}
 	switch h := w.host(d.Host); {
 	case h.Maintenance:
 		p.wait("osd.%d on %s is down, and Ceph has marked it out. It can be replaced after the maintenance of its host.", o.ID, d.Host)
+		return
 	case !h.Serving:
 		p.wait("osd.%d on %s is down, and Ceph has marked it out. It can be replaced once the agent of its host answers.", o.ID, d.Host)
-	default:
-		p.wait("osd.%d on %s is down, and Ceph has marked it out. Bring its disk back, or approve ReplaceOSD in the plan of the Cluster.", o.ID, d.Host)
-		p.step(Step{
-			Do: ReplaceOSD, Host: d.Host, Path: d.Path, UUID: d.UUID, ID: o.ID, Why: "The OSD is down, and Ceph has marked it out.",
-			Loses: fmt.Sprintf("What is on disk %s of host %s is given up. It is cleared once Ceph says that no placement group needs it.", d.Path, d.Host),
-		})
+		return
 	}
+	s := Step{
+		Do: ReplaceOSD, Host: d.Host, Path: d.Path, UUID: d.UUID, ID: o.ID, Why: "The OSD is down, and Ceph has marked it out.",
+		Loses: fmt.Sprintf("What is on disk %s of host %s is given up. It is cleared once Ceph says that no placement group needs it.", d.Path, d.Host),
+	}
+	text := "Bring its disk back, or approve ReplaceOSD in the plan of the Cluster."
+	if w.AutoReplace {
+		if why := w.kept(*p, d, o, f); why != "" {
+			text += " It is not replaced without a person: " + why
+		} else {
+			s.Loses, s.Why = "", "The OSD is down, Ceph has marked it out, nothing of it is on a disk of the host any more, every placement group has all copies, and none needs it."
+			text = "It is replaced, as spec.ceph.autoReplace says."
+		}
+	}
+	p.wait("osd.%d on %s is down, and Ceph has marked it out. %s", o.ID, d.Host, text)
+	p.step(s)
+}
+
+// kept says why a dead OSD is not given up without a person; empty if it may be: no placement group needs it, all have every copy elsewhere, nothing of it can come back, nobody is at
+// work on the OSDs, and no other OSD leaves at the same time. What nobody could read keeps it.
+func (w OSDs) kept(p Plan, d Disk, o OSD, f Facts) string {
+	for _, flag := range append([]string{NoOut}, moving...) {
+		if slices.Contains(f.Map.Flags, flag) || slices.Contains(f.Map.HostFlags[d.Host], flag) {
+			return fmt.Sprintf("the flag %s is set.", flag)
+		}
+	}
+	switch {
+	case f.Groups == nil:
+		return "the state of the placement groups cannot be read."
+	case f.Groups.Inactive > 0:
+		return fmt.Sprintf("%d placement groups serve nothing.", f.Groups.Inactive)
+	case f.Groups.Short > 0 || !f.Groups.clean():
+		return fmt.Sprintf("%d of %d placement groups have all copies where they belong.", f.Groups.Clean, f.Groups.Total)
+	case o.SafeToDestroy != Yes:
+		return fmt.Sprintf("Ceph does not say that it is safe to destroy (%s).", o.SafeToDestroy)
+	case w.others(p, d):
+		return "another OSD leaves now."
+	}
+	return d.back()
+}
+
+// others reports whether another OSD leaves or comes back, or is given up by the plan.
+func (w OSDs) others(p Plan, d Disk) bool {
+	return slices.ContainsFunc(w.Disks, func(x Disk) bool { return x.UUID != d.UUID && (w.leaves(x) || x.Purged || x.Outed) }) ||
+		slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Do == ReplaceOSD && s.Loses == "" })
+}
+
+// back says why what was on a disk may come back, or be on it still; empty if the disk is gone, or clean.
+func (d Disk) back() string {
+	switch {
+	case d.Missing || d.Kind == osd.Empty:
+		return ""
+	case d.Kind == osd.Ready:
+		return "its disk still carries it, so its daemon may run again."
+	}
+	return "what is on its disk is not known: " + d.Message
 }

@@ -1,6 +1,8 @@
 package ceph
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"quarry.storage/quarry/pkg/osd"
@@ -43,6 +45,87 @@ func TestPlanOSDs_replace(t *testing.T) {
 		check(t, name, p, tt.want, tt.waits)
 		if len(p.Steps) > 0 && (p.Steps[0].Do == ReplaceOSD) != (p.Steps[0].Loses != "") {
 			t.Errorf("%s: what a person approves: %q", name, p.Steps[0].Loses)
+		}
+	}
+}
+
+// TestPlanOSDs_autoReplace: each single thing that is not as it has to be, or that nobody knows, leaves the replacement to a person.
+func TestPlanOSDs_autoReplace(t *testing.T) {
+	missing := func(d *Disk) { d.Kind, d.Missing = osd.Unknown, true }
+	for name, tt := range map[string]struct {
+		disk   Disk
+		dead   OSD
+		change func(*OSDs, *Facts)
+		auto   bool
+		waits  string
+	}{
+		"its disk is gone":                       {disk(1, missing), up(1, down, out, safe), nil, true, "as spec.ceph.autoReplace says"},
+		"its disk is clean, or another one":      {disk(1, empty, undeployed), up(1, down, out, safe), nil, true, "as spec.ceph.autoReplace says"},
+		"the spec does not say so":               {disk(1, missing), up(1, down, out, safe), func(w *OSDs, _ *Facts) { w.AutoReplace = false }, false, "or approve ReplaceOSD"},
+		"its disk still carries it":              {disk(1), up(1, down, out, safe), nil, false, "may run again"},
+		"its making did not end":                 {disk(1, func(d *Disk) { d.Kind = osd.Unfinished }), up(1, down, out, safe), nil, false, "is not known"},
+		"something else is on its disk":          {disk(1, other), up(1, down, out, safe), nil, false, "It carries ext4."},
+		"its disk cannot be read":                {disk(1, func(d *Disk) { d.Kind = osd.Unknown }), up(1, down, out, safe), nil, false, "is not known"},
+		"Ceph does not know whether it is safe":  {disk(1, missing), up(1, down, out, func(o *OSD) { o.SafeToDestroy = Unknown }), nil, false, "safe to destroy (unknown)"},
+		"it is not safe":                         {disk(1, missing), up(1, down, out), nil, false, "safe to destroy (no)"},
+		"nobody knows the placement groups":      {disk(1, missing), up(1, down, out, safe), func(_ *OSDs, f *Facts) { f.Groups = nil }, false, "cannot be read"},
+		"there are none":                         {disk(1, missing), up(1, down, out, safe), func(_ *OSDs, f *Facts) { f.Groups = &Groups{} }, false, "0 of 0"},
+		"one serves nothing":                     {disk(1, missing), up(1, down, out, safe), func(_ *OSDs, f *Facts) { f.Groups.Inactive, f.Groups.Clean = 1, 7 }, false, "1 placement groups serve nothing"},
+		"one lacks a copy":                       {disk(1, missing), up(1, down, out, safe), func(_ *OSDs, f *Facts) { f.Groups.Short, f.Groups.Clean = 1, 7 }, false, "7 of 8"},
+		"one has a copy that is damaged":         {disk(1, missing), up(1, down, out, safe), func(_ *OSDs, f *Facts) { f.Groups.Short = 1 }, false, "placement groups have all copies"},
+		"copies move":                            {disk(1, missing), up(1, down, out, safe), func(_ *OSDs, f *Facts) { f.Groups.Clean = 7 }, false, "7 of 8"},
+		"somebody keeps Ceph from marking out":   {disk(1, missing), up(1, down, out, safe), func(_ *OSDs, f *Facts) { f.Map.Flags = []string{"noout"} }, false, "flag noout"},
+		"somebody keeps Ceph from making copies": {disk(1, missing), up(1, down, out, safe), func(_ *OSDs, f *Facts) { f.Map.Flags = []string{"norecover"} }, false, "flag norecover"},
+		"somebody works on its host":             {disk(1, missing), up(1, down, out, safe), func(_ *OSDs, f *Facts) { f.Map.HostFlags["n1"] = []string{"noout"} }, false, "flag noout"},
+		"somebody works on another host":         {disk(1, missing), up(1, down, out, safe), func(_ *OSDs, f *Facts) { f.Map.HostFlags["n2"] = []string{"noout"} }, true, ""},
+		"another one is replaced":                {disk(1, missing), up(1, down, out, safe), func(w *OSDs, _ *Facts) { w.Disks[1].Leaving = true }, false, "another OSD leaves"},
+		"another one is purged":                  {disk(1, missing), up(1, down, out, safe), func(w *OSDs, _ *Facts) { w.Disks[1].Purged = true }, false, "another OSD leaves"},
+		"another one is being brought back":      {disk(1, missing), up(1, down, out, safe), func(w *OSDs, _ *Facts) { w.Disks[1].Outed = true }, false, "another OSD leaves"},
+		"another host leaves":                    {disk(1, missing), up(1, down, out, safe), func(w *OSDs, _ *Facts) { w.Hosts[1].Leaving = true }, false, "another OSD leaves"},
+	} {
+		f := facts(twice, up(2), up(3), tt.dead)
+		w := OSDs{Disks: []Disk{tt.disk, disk(2), disk(3)}, Hosts: append(hosts("n1"), hosts("n2", "n3")...), AutoReplace: true}
+		if tt.change != nil {
+			tt.change(&w, &f)
+		}
+		var got []Step
+		p := PlanOSDs(w, f)
+		for _, s := range p.Steps {
+			if s.Do == ReplaceOSD {
+				got = append(got, s)
+			}
+		}
+		if len(got) != 1 || (got[0].Loses == "") != tt.auto || !strings.Contains(strings.Join(p.Waits, " "), tt.waits) {
+			t.Errorf("%s: steps %+v, waits %q", name, got, p.Waits)
+		}
+	}
+}
+
+// TestPlanOSDs_autoReplaceOne: of two dead OSDs one goes, and no OSD that is not offered to a person goes without one.
+func TestPlanOSDs_autoReplaceOne(t *testing.T) {
+	missing := func(d *Disk) { d.Kind, d.Missing = osd.Unknown, true }
+	for name, tt := range map[string]struct {
+		osds []OSD
+		host string
+		auto []int
+	}{
+		"two are dead":                {[]OSD{up(1, down, out, safe), up(2, down, out, safe)}, "n1", []int{1}},
+		"Ceph has not marked it out":  {[]OSD{up(1, down, safe), up(2)}, "n1", nil},
+		"it runs":                     {[]OSD{up(1, out, safe), up(2)}, "n1", nil},
+		"it never ran":                {[]OSD{up(1, neverRan, out), up(2)}, "n1", nil},
+		"its host is away":            {[]OSD{up(1, down, out, safe), up(2)}, "n1!", nil},
+		"its host is in maintenance":  {[]OSD{up(1, down, out, safe), up(2)}, "n1~", nil},
+		"the monitors do not know it": {[]OSD{up(2)}, "n1", nil},
+	} {
+		w := OSDs{Disks: []Disk{disk(1, missing), disk(2, missing), disk(3)}, Hosts: append(hosts(tt.host), hosts("n2", "n3")...), AutoReplace: true}
+		var auto []int
+		for _, s := range PlanOSDs(w, facts(twice, append(tt.osds, up(3))...)).Steps {
+			if s.Do == ReplaceOSD && s.Loses == "" {
+				auto = append(auto, s.ID)
+			}
+		}
+		if !slices.Equal(auto, tt.auto) {
+			t.Errorf("%s: %v are replaced", name, auto)
 		}
 	}
 }

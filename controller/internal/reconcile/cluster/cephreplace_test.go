@@ -78,3 +78,42 @@ func TestCeph_deadDiskIsReplaced(t *testing.T) {
 		return k.served(3, 3)(c)
 	})
 }
+
+// TestCeph_autoReplace: a dead OSD whose disk is gone is given up without a person once nothing can be lost by it, and not before.
+func TestCeph_autoReplace(t *testing.T) {
+	k := newCeph(t, "n1", "n2", "n3")
+	k.addFiles(func(s *v1alpha1.ClusterSpec) { s.Ceph = &v1alpha1.CephSpec{Replicas: 2, AutoReplace: true} }, "n1", "n2", "n3")
+	k.until(k.served(3, 3))
+	uuid := k.member("files", "n1").Spec.Ceph.OSDs[0].UUID
+	change := func(change func(*cephtest.OSD)) {
+		k.model.Change(func() {
+			i := slices.IndexFunc(k.model.OSDs, func(o cephtest.OSD) bool { return o.UUID == uuid })
+			if i >= 0 {
+				change(&k.model.OSDs[i])
+			}
+		})
+	}
+	change(func(o *cephtest.OSD) { o.Up, o.In, o.Holds = false, false, true })
+	k.until(func(c *v1alpha1.Cluster) string {
+		if replacementOffered(c) == "" && strings.Contains(strings.Join(c.Status.Ceph.Waits, " "), "not replaced without a person") {
+			return ""
+		}
+		return "it is not left to a person"
+	})
+	change(func(o *cephtest.OSD) { o.Holds = false })
+	// Its disk still carries it.
+	k.passes(10)
+	if osds := k.member("files", "n1").Spec.Ceph.OSDs; len(osds) != 1 || osds[0].Replaced {
+		t.Fatalf("it is given up: %+v", osds)
+	}
+	k.agents["n1"].Unplug("sdb")
+	k.until(func(*v1alpha1.Cluster) string {
+		if m := k.member("files", "n1"); m == nil || m.Spec.Ceph == nil || len(m.Spec.Ceph.OSDs) > 0 {
+			return "the OSD is still on record"
+		}
+		return ""
+	})
+	if len(k.agents["n1"].Labels("sdb")) == 0 {
+		t.Error("a disk that was away was cleared")
+	}
+}

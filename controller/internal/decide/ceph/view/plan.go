@@ -201,7 +201,11 @@ func (v *View) wantedMonitors(hosts []ceph.Host) ceph.Monitors {
 }
 
 func (v *View) planOSDs(hosts []ceph.Host, f ceph.Facts) ceph.Plan {
-	return ceph.PlanOSDs(ceph.OSDs{Disks: v.disks(), Hosts: hosts, Tools: slices.Sorted(maps.Keys(v.seen.Workloads.Tools))}, f)
+	w := ceph.OSDs{Disks: v.disks(), Hosts: hosts, Tools: slices.Sorted(maps.Keys(v.seen.Workloads.Tools))}
+	if c := v.seen.Cluster.Spec.Ceph; c != nil {
+		w.AutoReplace = c.AutoReplace
+	}
+	return ceph.PlanOSDs(w, f)
 }
 
 func (v *View) planPools(f ceph.Facts) ceph.Plan {
