@@ -8,9 +8,15 @@ import (
 // CephImage is the image of the Ceph daemons when the spec names none.
 const CephImage = "quay.io/ceph/ceph:v20.2.4"
 
-// FailureDomain is what copies of the same object never share: with "host", a host that is away takes no more than one copy of anything with it.
-// +kubebuilder:validation:Enum=host
+// FailureDomain is what copies of the same object never share: with "host", a host that is away takes no more than one copy of anything with it. With "osd" it may take all.
+// +kubebuilder:validation:Enum=host;osd
 type FailureDomain string
+
+// Failure domains.
+const (
+	FailureDomainHost FailureDomain = "host"
+	FailureDomainOSD  FailureDomain = "osd"
+)
 
 // PGPolicy says who chooses how many placement groups the pools have.
 // +kubebuilder:validation:Enum=autoscale;legacy
@@ -31,13 +37,14 @@ type CephSpec struct {
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="size(self) == 0 || self.matches('^[a-z0-9][a-zA-Z0-9._:/@-]*$')",message="image must be a reference of an image, such as quay.io/ceph/ceph:v20.2.4"
 	Image string `json:"image,omitempty"`
-	// Copies of everything; as many as there are hosts, and at most 3, when not given. With 1 what is on a disk that fails is lost, with 2 what is
+	// Copies of everything; as many as there are hosts (with failureDomain osd: disks), and at most 3, when not given. With 1 what is on a disk that fails is lost, with 2 what is
 	// written while one copy is away is on one disk only: the condition CopiesSafe tells. Fewer copies than before are made only once a person approves that.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=5
 	Replicas int32 `json:"replicas,omitempty"`
-	// What copies never share: a host, the only value there is.
+	// What copies never share: host, the default, or osd. With osd each copy is on another disk, and all of them may be on one host: what is on it is not served while it is away, and is
+	// lost with it. The condition CopiesSafe tells. It cannot be changed later.
 	// +optional
 	FailureDomain FailureDomain `json:"failureDomain,omitempty"`
 	// Who chooses how many placement groups the pools of the filesystem have. With autoscale, the default, Ceph does, by what is stored; the option

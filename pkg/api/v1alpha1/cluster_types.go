@@ -57,6 +57,7 @@ type Cluster struct {
 // +kubebuilder:validation:XValidation:rule="self.storageType == oldSelf.storageType",message="storageType cannot be changed: delete the Cluster and create another one"
 // +kubebuilder:validation:XValidation:rule="!has(self.lvm) || self.storageType == 'lvm'",message="lvm goes with storageType lvm only"
 // +kubebuilder:validation:XValidation:rule="!has(self.ceph) || self.storageType == 'cephfs'",message="ceph goes with storageType cephfs only"
+// +kubebuilder:validation:XValidation:rule="(has(self.ceph) && has(self.ceph.failureDomain) && self.ceph.failureDomain == 'osd') == (has(oldSelf.ceph) && has(oldSelf.ceph.failureDomain) && oldSelf.ceph.failureDomain == 'osd')",message="ceph.failureDomain cannot be changed: it says where the copies are since the Ceph cluster was made; delete the Cluster and create another one"
 // +kubebuilder:validation:XValidation:rule="(has(self.hosts) && size(self.hosts) > 0) != has(self.hostSelector)",message="give either hosts or hostSelector"
 // +kubebuilder:validation:XValidation:rule="(has(self.lvm) && has(self.lvm.volumeGroup)) == (has(oldSelf.lvm) && has(oldSelf.lvm.volumeGroup))",message="lvm.volumeGroup cannot be added or removed later: the group with the old name holds the data"
 // +kubebuilder:validation:XValidation:rule="!(has(oldSelf.lvm) && has(oldSelf.lvm.thinPool)) || (has(self.lvm) && has(self.lvm.thinPool))",message="lvm.thinPool cannot be removed: the volumes in it would be lost; delete the Cluster and create another one"

@@ -270,6 +270,8 @@ const (
 	ReasonOptionRefused = "OptionRefused"
 	// ReasonFewCopies: one loss, or two, cost data.
 	ReasonFewCopies = "FewCopies"
+	// ReasonCopiesShareHost: all copies of something may be on one host, as spec.ceph.failureDomain says.
+	ReasonCopiesShareHost = "CopiesShareHost"
 	// ReasonCopiesMissing: some copies are not there now.
 	ReasonCopiesMissing = "CopiesMissing"
 	// ReasonOSDWaiting: an OSD of the host is not made, or does not run, and what it waits for is told.

@@ -6,6 +6,7 @@ package ceph
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"quarry.storage/quarry/controller/internal/decide/answer"
 	"quarry.storage/quarry/pkg/osd"
@@ -109,11 +110,15 @@ func (m Map) byUUID(uuid string) (OSD, bool) {
 	return m.OSDs[i], true
 }
 
-// places counts where copies can be kept: hosts that have an OSD which is up and in, but for some OSDs.
-func (m Map) places(without func(OSD) bool) int {
+// places counts where copies can be kept: hosts that have an OSD which is up and in, or those OSDs where copies may share a host, but for some OSDs.
+func (m Map) places(share bool, without func(OSD) bool) int {
 	var names []string
 	for _, o := range m.OSDs {
-		if o.Up && o.In && o.Host != "" && !without(o) {
+		switch {
+		case !o.Up || !o.In || o.Host == "" || without(o):
+		case share:
+			names = append(names, strconv.Itoa(o.ID))
+		default:
 			names = append(names, o.Host)
 		}
 	}

@@ -139,7 +139,7 @@ func (w OSDs) room(leaving []Disk, m Map) string {
 	for _, pool := range m.Pools {
 		copies = max(copies, pool.Size)
 	}
-	if left := m.places(gone); left < copies {
+	if left := m.places(w.ShareHost, gone); left < copies {
 		return fmt.Sprintf("OSDs that leave keep their data: the pools have %d copies of everything, and only %d places would be left to keep them.", copies, left)
 	}
 	var used, total, stays int64

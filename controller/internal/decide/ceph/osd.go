@@ -13,6 +13,8 @@ type OSDs struct {
 	Hosts []Host
 	// Tools are the hosts on which the container with Ceph's programs runs.
 	Tools []string
+	// ShareHost: copies of one object may be on one host.
+	ShareHost bool
 	// AutoReplace: an OSD that died is given up without a person where nothing can be lost by it.
 	AutoReplace bool
 }

@@ -16,16 +16,18 @@ type Pools struct {
 	Replicas int
 	// Served: the filesystem over the pools has been there, by the Cluster's record.
 	Served bool
+	// ShareHost: copies of one object may be on one host.
+	ShareHost bool
 	// Grouping is who chooses how many placement groups the pools have.
 	Grouping Grouping
 }
 
-// Replicas returns how many copies are kept: as many as the spec says, or three where there are as many hosts. It returns an error for a number that
+// Replicas returns how many copies are kept: as many as the spec says, or three where there are as many places (hosts, or disks where copies may share a host). It returns an error for a number that
 // no pool can have.
-func Replicas(spec, hosts int) (int, error) {
+func Replicas(spec, places int) (int, error) {
 	switch {
 	case spec == 0:
-		return max(1, min(3, hosts)), nil
+		return max(1, min(3, places)), nil
 	case spec < 0 || spec > maxReplicas:
 		return 0, fmt.Errorf("%d replicas: there can be 1 to %d", spec, maxReplicas)
 	}
@@ -75,7 +77,7 @@ func PlanPools(w Pools, f Facts) Plan {
 	return p
 }
 
-func (w Pools) places(m Map) int { return m.places(func(OSD) bool { return false }) }
+func (w Pools) places(m Map) int { return m.places(w.ShareHost, func(OSD) bool { return false }) }
 
 // create makes a pool once there is a place for each copy. A pool that is gone took data with it: nobody makes an empty one in its place.
 func (w Pools) create(p *Plan, name string, m Map) {

@@ -1,6 +1,9 @@
 package ceph
 
-import "testing"
+import (
+	"cmp"
+	"testing"
+)
 
 func TestReplicas(t *testing.T) {
 	for _, tt := range []struct{ spec, hosts, want, least int }{
@@ -115,6 +118,45 @@ func TestMayRest(t *testing.T) {
 		f.Quorum = tt.quorum
 		if why := MayRest("n1", tt.records, tt.together, f); (why == "") != tt.may {
 			t.Errorf("%s: %q", name, why)
+		}
+	}
+}
+
+// TestPlaces_shared: where copies may share a host each OSD is a place, also for those that leave.
+func TestPlaces_shared(t *testing.T) {
+	on := func(host string) func(*OSD) { return func(o *OSD) { o.Host = host } }
+	for name, tt := range map[string]struct {
+		share       bool
+		osds        []OSD
+		pool, leave string
+	}{
+		"hosts keep them apart":   {false, []OSD{up(1), up(2, on("n1")), up(3, on("n1"))}, "", ""},
+		"disks keep them apart":   {true, []OSD{up(1), up(2, on("n1")), up(3, on("n1"))}, "CreatePool data 2", "OutOSD osd.1 (uuid-1) n1"},
+		"a disk that is down":     {true, []OSD{up(1), up(2, on("n1"), down), up(3, on("n1"))}, "CreatePool data 2", ""},
+		"a disk that is out":      {true, []OSD{up(1), up(2, on("n1"), out), up(3, on("n1"))}, "CreatePool data 2", ""},
+		"one disk":                {true, []OSD{up(1)}, "", ""},
+		"a disk that is nowhere":  {true, []OSD{up(1), up(2, on(""))}, "", ""},
+		"too few would be left":   {true, []OSD{up(1), up(2, on("n1"))}, "CreatePool data 2", ""},
+		"each on a host, as well": {true, []OSD{up(1), up(2), up(3)}, "CreatePool data 2", "OutOSD osd.1 (uuid-1) n1"},
+	} {
+		first := func(p Plan, do Action) string {
+			for _, s := range p.Steps {
+				if s.Do == do {
+					return s.String()
+				}
+			}
+			return ""
+		}
+		if got := first(PlanPools(Pools{Names: []string{"data"}, Replicas: 2, ShareHost: tt.share}, facts(nil, tt.osds...)), CreatePool); got != tt.pool {
+			t.Errorf("%s: %q is made", name, got)
+		}
+		disks := []Disk{disk(1, leaving), disk(2), disk(3)}
+		for i := range tt.osds {
+			disks[i].Host = cmp.Or(tt.osds[i].Host, "n1")
+		}
+		w := OSDs{Disks: disks[:len(tt.osds)], Hosts: hosts("n1", "n2", "n3"), ShareHost: tt.share}
+		if got := first(PlanOSDs(w, facts(twice, tt.osds...)), OutOSD); got != tt.leave {
+			t.Errorf("%s: %q is marked out", name, got)
 		}
 	}
 }

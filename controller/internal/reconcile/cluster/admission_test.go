@@ -53,8 +53,8 @@ func TestAdmission_badSpecs(t *testing.T) {
 		"a host that is no name":           {func(s *spec) { s.Hosts = []v1alpha1.HostName{"Node_1"} }, "spec.hosts[0]"},
 		"another storage type":             {func(s *spec) { s.StorageType = "zfs" }, "storageType"},
 		"ceph options for lvm":             {func(s *spec) { s.Ceph = &v1alpha1.CephSpec{Replicas: 1} }, "ceph goes with storageType cephfs only"},
-		"copies that share a host": {func(s *spec) {
-			s.StorageType, s.Ceph = "cephfs", &v1alpha1.CephSpec{FailureDomain: "osd"}
+		"copies that share a rack": {func(s *spec) {
+			s.StorageType, s.Ceph = "cephfs", &v1alpha1.CephSpec{FailureDomain: "rack"}
 		}, "failureDomain"},
 		"lvm options for cephfs":              {func(s *spec) { s.StorageType, s.LVM = "cephfs", &v1alpha1.LVMSpec{VolumeGroup: "x"} }, "lvm goes with storageType lvm only"},
 		"a relative path":                     {path("sdb"), "must be absolute"},
@@ -158,6 +158,44 @@ func TestAdmission_changes(t *testing.T) {
 			t.Cleanup(func() { _ = c.Delete(context.Background(), o) })
 			tc.edit(&o.Spec)
 			err := c.Update(context.Background(), o)
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestCluster_failureDomainStays: where copies are is decided once, whatever comes and goes around the field.
+func TestCluster_failureDomainStays(t *testing.T) {
+	c := apitest.Client(t)
+	of := func(domain v1alpha1.FailureDomain) *v1alpha1.CephSpec {
+		return &v1alpha1.CephSpec{FailureDomain: domain, Replicas: 2}
+	}
+	const stays = "ceph.failureDomain cannot be changed"
+	for name, tc := range map[string]struct {
+		before, after *v1alpha1.CephSpec
+		want          string
+	}{
+		"host is said":          {nil, of("host"), ""},
+		"host is left out":      {of("host"), nil, ""},
+		"osd stays":             {of("osd"), &v1alpha1.CephSpec{FailureDomain: "osd", Replicas: 3}, ""},
+		"host to osd":           {of("host"), of("osd"), stays},
+		"nothing to osd":        {nil, of("osd"), stays},
+		"no domain to osd":      {of(""), of("osd"), stays},
+		"osd to host":           {of("osd"), of("host"), stays},
+		"osd is left out":       {of("osd"), of(""), stays},
+		"spec.ceph is left out": {of("osd"), nil, stays},
+		"something else":        {nil, of("rack"), "Unsupported value"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "domain"}}
+			o.Spec.StorageType, o.Spec.Hosts, o.Spec.Ceph = v1alpha1.StorageTypeCephFS, []v1alpha1.HostName{"n1"}, tc.before
+			if err := c.Create(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Delete(context.Background(), o) })
+			o.Spec.Ceph = tc.after
+			err := c.Update(t.Context(), o)
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}

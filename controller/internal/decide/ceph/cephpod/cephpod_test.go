@@ -39,11 +39,15 @@ func TestKey(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	text := Config(fsid, []Monitor{{"b", "fd00::2"}, {"a", "10.0.0.1"}}, 3, 2)
+	text := Config(fsid, []Monitor{{"b", "fd00::2"}, {"a", "10.0.0.1"}}, 3, 2, false)
 	for _, line := range []string{"fsid = " + fsid, "mon_host = [v2:10.0.0.1:3300],[v2:[fd00::2]:3300]", "osd_pool_default_size = 3", "osd_pool_default_min_size = 2"} {
 		if !slices.Contains(strings.Split(text, "\n"), line) {
 			t.Errorf("%q is missing in\n%s", line, text)
 		}
+	}
+	const shared = "osd_crush_chooseleaf_type = 0\n"
+	if strings.Contains(text, shared) || !strings.HasSuffix(Config(fsid, nil, 3, 2, true), shared) {
+		t.Error("copies share a host where they must not, or do not where they may")
 	}
 }
 

@@ -86,7 +86,8 @@ func Hosts(monitors []Monitor) string {
 func vector(ip string) string { return "[v2:" + cephname.Address(ip) + "]" }
 
 // Config is the configuration file. Options of the spec are not in it: Ceph is told, and may refuse them.
-func Config(fsid string, monitors []Monitor, copies, least int) string {
+// Where copies may share a host, that is what the first monitor makes the rule of all pools of.
+func Config(fsid string, monitors []Monitor, copies, least int, share bool) string {
 	lines := []string{
 		"[global]",
 		"fsid = " + fsid,
@@ -100,6 +101,9 @@ func Config(fsid string, monitors []Monitor, copies, least int) string {
 		"log_to_stderr = true",
 		"err_to_stderr = true",
 		"crash_dir = /run/ceph",
+	}
+	if share {
+		lines = append(lines, "osd_crush_chooseleaf_type = 0")
 	}
 	return strings.Join(lines, "\n") + "\n"
 }

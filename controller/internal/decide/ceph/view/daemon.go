@@ -45,6 +45,12 @@ func (v *View) wantedOptions() map[string]string {
 	return out
 }
 
+// shareHost reports whether copies of one object may be on one host.
+func (v *View) shareHost() bool {
+	c := v.seen.Cluster.Spec.Ceph
+	return c != nil && c.FailureDomain == v1alpha1.FailureDomainOSD
+}
+
 // metrics reports whether the spec wants Ceph's metrics.
 func (v *View) metrics() bool {
 	c := v.seen.Cluster.Spec.Ceph
@@ -218,4 +224,18 @@ func (v *View) grouping(f ceph.Facts) ceph.Grouping {
 		}
 	}
 	return g
+}
+
+func count(m ceph.Map) v1alpha1.CephOSDs {
+	var n v1alpha1.CephOSDs
+	for _, o := range m.OSDs {
+		n.Total++
+		if o.Up {
+			n.Up++
+		}
+		if o.In {
+			n.In++
+		}
+	}
+	return n
 }

@@ -112,21 +112,25 @@ func (v *View) prepared(p *plan) bool {
 func (v *View) config() string {
 	_, listening := v.monitors()
 	copies := v.replicas()
-	return cephpod.Config(string(v.seen.Cluster.UID), listening, copies, ceph.MinSize(copies))
+	return cephpod.Config(string(v.seen.Cluster.UID), listening, copies, ceph.MinSize(copies), v.shareHost())
 }
 
 // replicas is how many copies are wanted.
 func (v *View) replicas() int {
-	spec, hosts := 0, 0
+	spec, places := 0, 0
 	if c := v.seen.Cluster.Spec.Ceph; c != nil {
 		spec = int(c.Replicas)
 	}
 	for _, h := range v.hosts() {
-		if !h.Leaving {
-			hosts++
+		switch {
+		case h.Leaving:
+		case v.shareHost():
+			places += len(slices.DeleteFunc(slices.Clone(record(v.member(h.Name)).OSDs), func(o v1alpha1.MemberOSD) bool { return o.Replaced }))
+		default:
+			places++
 		}
 	}
-	n, err := ceph.Replicas(spec, hosts)
+	n, err := ceph.Replicas(spec, places)
 	if err != nil {
 		return 1
 	}
@@ -201,7 +205,7 @@ func (v *View) wantedMonitors(hosts []ceph.Host) ceph.Monitors {
 }
 
 func (v *View) planOSDs(hosts []ceph.Host, f ceph.Facts) ceph.Plan {
-	w := ceph.OSDs{Disks: v.disks(), Hosts: hosts, Tools: slices.Sorted(maps.Keys(v.seen.Workloads.Tools))}
+	w := ceph.OSDs{Disks: v.disks(), Hosts: hosts, Tools: slices.Sorted(maps.Keys(v.seen.Workloads.Tools)), ShareHost: v.shareHost()}
 	if c := v.seen.Cluster.Spec.Ceph; c != nil {
 		w.AutoReplace = c.AutoReplace
 	}
@@ -209,7 +213,7 @@ func (v *View) planOSDs(hosts []ceph.Host, f ceph.Facts) ceph.Plan {
 }
 
 func (v *View) planPools(f ceph.Facts) ceph.Plan {
-	w := ceph.Pools{Replicas: v.replicas(), Served: Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed)}
+	w := ceph.Pools{Replicas: v.replicas(), Served: Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed), ShareHost: v.shareHost()}
 	if f.Map != nil && slices.ContainsFunc(f.Map.Pools, func(p ceph.Pool) bool { return p.Name == cephname.PoolManager }) {
 		w.Names = append(w.Names, cephname.PoolManager)
 	}

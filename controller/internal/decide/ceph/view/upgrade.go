@@ -155,3 +155,15 @@ func (v *View) upgraded() metav1.Condition {
 	}
 	return no(t, v1alpha1.ReasonDaemonsOutdated, text)
 }
+
+// version is the one that all daemons run; empty while they differ.
+func version(daemons []ceph.Daemon) string {
+	out := ""
+	for _, d := range daemons {
+		if d.Version == (ceph.Version{}) || out != "" && out != d.Version.String() {
+			return ""
+		}
+		out = d.Version.String()
+	}
+	return out
+}

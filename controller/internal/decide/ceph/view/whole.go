@@ -222,6 +222,9 @@ func (v *View) copies() metav1.Condition {
 		return no(t, v1alpha1.ReasonCopiesMissing, fmt.Sprintf(
 			"%d of %d placement groups lack copies now, or have damaged ones; %d copies of objects are missing. Ceph makes missing ones anew where it has places for them.", g.Short, g.Total, g.Degraded))
 	}
+	if v.shareHost() {
+		return no(t, v1alpha1.ReasonCopiesShareHost, fmt.Sprintf("There are %d copies of everything, and all copies of something may be on one host: it is not served while that is away, and is lost with it.", n)+v.stale())
+	}
 	return yes(t, v1alpha1.ReasonCopiesSafe, fmt.Sprintf("There are %d copies of everything.", n)+v.stale())
 }
 
@@ -254,32 +257,6 @@ func (v *View) Fill(c *v1alpha1.Cluster) {
 		out.Waits = append(out.Waits, backend.Cut(w, 512))
 	}
 	c.Status.Ceph = out
-}
-
-func count(m ceph.Map) v1alpha1.CephOSDs {
-	var n v1alpha1.CephOSDs
-	for _, o := range m.OSDs {
-		n.Total++
-		if o.Up {
-			n.Up++
-		}
-		if o.In {
-			n.In++
-		}
-	}
-	return n
-}
-
-// version is the one that all daemons run; empty while they differ.
-func version(daemons []ceph.Daemon) string {
-	out := ""
-	for _, d := range daemons {
-		if d.Version == (ceph.Version{}) || out != "" && out != d.Version.String() {
-			return ""
-		}
-		out = d.Version.String()
-	}
-	return out
 }
 
 // blocklist says whether every address on Ceph's blocklist is there by the record of the Cluster.

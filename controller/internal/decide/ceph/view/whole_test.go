@@ -1,6 +1,8 @@
 package view
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -155,6 +157,34 @@ func TestCopies_old(t *testing.T) {
 		c := &v1alpha1.Cluster{Spec: v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{Replicas: 3}}}
 		if got := (&View{seen: Observation{Cluster: c, Ceph: told, Asking: tt.asking, Now: now}}).copies(); got.Status != tt.want {
 			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestCopies_shared: copies that may share a host are told as a risk, and their number goes by disks.
+func TestCopies_shared(t *testing.T) {
+	for name, tt := range map[string]struct {
+		disks  int
+		domain v1alpha1.FailureDomain
+		want   int
+		reason string
+	}{
+		"one host, by hosts":              {4, v1alpha1.FailureDomainHost, 1, v1alpha1.ReasonFewCopies},
+		"one host, by disks":              {4, v1alpha1.FailureDomainOSD, 3, v1alpha1.ReasonCopiesShareHost},
+		"two disks":                       {2, v1alpha1.FailureDomainOSD, 2, v1alpha1.ReasonFewCopies},
+		"no disk is on record":            {0, v1alpha1.FailureDomainOSD, 1, v1alpha1.ReasonFewCopies},
+		"nobody said what is to be apart": {4, "", 1, v1alpha1.ReasonFewCopies},
+	} {
+		o := joined(v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{FailureDomain: tt.domain}})
+		r := o.World.Members[0].Spec.Ceph
+		r.OSDs = slices.Repeat(r.OSDs, tt.disks)
+		o.Ceph.Map.Pools = []ceph.Pool{{Name: "p", Size: tt.want}}
+		v := bare(o)
+		if got := v.copies(); v.replicas() != tt.want || got.Status != metav1.ConditionFalse || got.Reason != tt.reason {
+			t.Errorf("%s: %d copies, %+v", name, v.replicas(), got)
+		}
+		if shared := strings.Contains(v.config(), "osd_crush_chooseleaf_type = 0"); shared != (tt.domain == v1alpha1.FailureDomainOSD) {
+			t.Errorf("%s: the configuration has it: %t", name, shared)
 		}
 	}
 }
