@@ -176,7 +176,7 @@ func TestDevices_addAndDisable(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := p.server(0).Devices(ctx, id)
-		if err != nil || len(got) != 1 || got[0].Enabled != enabled || got[0].Free == 0 || got[0].Path != "/dev/vdb" || got[0].Peer != id {
+		if err != nil || len(got) != 1 || got[0].Enabled != enabled || got[0].Free == 0 || got[0].Total < got[0].Free || got[0].Path != "/dev/vdb" || got[0].Peer != id {
 			t.Errorf("%+v %v", got, err)
 		}
 	}

@@ -18,13 +18,16 @@ type Device struct {
 	Enabled bool
 	// Free is what the server counts as free, in bytes. The space of a brick that was replaced is not given back.
 	Free uint64
+	// Total is its size, in bytes; 0 when the server does not tell. For a loop device it may be less than Free: the server swaps the two when it is added.
+	Total uint64
 }
 
 type deviceAnswer struct {
-	Device   string  `json:"device"`
-	State    string  `json:"state"`
-	FreeSize *uint64 `json:"free-size"`
-	PeerID   string  `json:"peer-id"`
+	Device    string  `json:"device"`
+	State     string  `json:"state"`
+	FreeSize  *uint64 `json:"free-size"`
+	TotalSize uint64  `json:"total-size"`
+	PeerID    string  `json:"peer-id"`
 }
 
 const (
@@ -36,7 +39,7 @@ func (d deviceAnswer) device() (Device, error) {
 	if d.Device == "" || uuid.Validate(d.PeerID) != nil || d.FreeSize == nil || (d.State != deviceEnabled && d.State != deviceDisabled) {
 		return Device{}, fmt.Errorf("a device %q has no peer, no free size, or a state that nobody knows: %q", clean(d.Device), clean(d.State))
 	}
-	return Device{Peer: d.PeerID, Path: d.Device, Enabled: d.State == deviceEnabled, Free: *d.FreeSize}, nil
+	return Device{Peer: d.PeerID, Path: d.Device, Enabled: d.State == deviceEnabled, Free: *d.FreeSize, Total: d.TotalSize}, nil
 }
 
 // Devices returns the devices that the store has of a peer. It has those of peers that left, too, and none of a peer that is not known: whether

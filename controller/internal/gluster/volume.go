@@ -38,6 +38,8 @@ type Brick struct {
 	Path string
 	// Host is the address of the peer that clients are told, without a port.
 	Host string
+	// Arbiter says that the brick has names and no content.
+	Arbiter bool
 }
 
 type volumeAnswer struct {
@@ -62,6 +64,7 @@ type brickAnswer struct {
 	Path   string `json:"path"`
 	PeerID string `json:"peer-id"`
 	Host   string `json:"host"`
+	Type   string `json:"type"`
 }
 
 var states = map[string]bool{"Created": true, "Started": true, "Stopped": true}
@@ -111,7 +114,7 @@ func (b brickAnswer) brick() (Brick, error) {
 	if uuid.Validate(b.ID) != nil || uuid.Validate(b.PeerID) != nil || b.Path == "" {
 		return Brick{}, fmt.Errorf("a brick %q has no ID, no path or no peer", clean(b.Path))
 	}
-	return Brick{ID: b.ID, Peer: b.PeerID, Path: b.Path, Host: b.Host}, nil
+	return Brick{ID: b.ID, Peer: b.PeerID, Path: b.Path, Host: b.Host, Arbiter: b.Type == "Arbiter"}, nil
 }
 
 // Volumes returns the volumes of the cluster. With the store out of reach the server never answers, so the call ends by its timeout.

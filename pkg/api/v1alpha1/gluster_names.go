@@ -9,6 +9,16 @@ const (
 	// AnnotationPeerLeft is on a GlusterNode that is being deleted, once its server is no member of the pool any more, or is the last one and holds
 	// nothing; its value is the UID of the GlusterNode. From then on no data can come to it, even if nobody can say what the pool holds.
 	AnnotationPeerLeft = Group + "/peer-left"
+	// AnnotationPeer is on the claims of a GlusterNode: the ID of its server in the pool, whose bricks are on them.
+	AnnotationPeer = Group + "/peer"
+	// FinalizerGlusterCluster is on a GlusterCluster until what was made for it is removed.
+	FinalizerGlusterCluster = Group + "/gluster-cluster"
+	// LabelGlusterCluster is on everything that is made for a GlusterCluster; its value is the name of the cluster.
+	LabelGlusterCluster = Group + "/gluster-cluster"
+	// LabelGlusterNode is on what is made for a GlusterNode; its value is the name of the node.
+	LabelGlusterNode = Group + "/gluster-node"
+	// LabelGlusterPart says what a pod or another object is for: glusterd2, etcd, or a driver.
+	LabelGlusterPart = Group + "/gluster-part"
 )
 
 // Condition types of a GlusterCluster, beside Ready, SpecValid and CSIReady.

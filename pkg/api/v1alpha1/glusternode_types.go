@@ -36,6 +36,8 @@ type GlusterNode struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.cluster == oldSelf.cluster",message="cluster cannot be changed: make another GlusterNode"
 // +kubebuilder:validation:XValidation:rule="(has(self.zone) ? self.zone : \"\") == (has(oldSelf.zone) ? oldSelf.zone : \"\")",message="zone cannot be changed: bricks were placed by it"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.peer) || has(self.peer) && self.peer == oldSelf.peer",message="peer is the record of which bricks are on the node, and cannot be changed"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.pool) || has(self.pool) && self.pool == oldSelf.pool",message="pool is the record of which pool the node is a member of, and cannot be changed"
 // +kubebuilder:validation:XValidation:rule="has(self.external) != (has(self.storage) && size(self.storage) > 0)",message="exactly one of external and storage must be given"
 // +kubebuilder:validation:XValidation:rule="has(self.external) == has(oldSelf.external)",message="a node cannot become external, nor an external one ours"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.storage) || has(self.storage) && oldSelf.storage.all(o, self.storage.exists(n, (has(o.device) && has(n.device) && o.device == n.device) || (has(o.pvcName) && has(n.pvcName) && o.pvcName == n.pvcName)))",message="storage cannot be taken off a node: glusterd2 gives up no device. Delete the GlusterNode"
@@ -66,6 +68,18 @@ type GlusterNodeSpec struct {
 	// NodeAffinity says on which nodes of Kubernetes the node may run.
 	// +optional
 	NodeAffinity *corev1.NodeAffinity `json:"nodeAffinity,omitempty"`
+	// Peer is the ID of the node's server in the pool, by which glusterd2 says which bricks are on it. The controller writes it once, before the server is made: it
+	// is the UID of the GlusterNode, or the ID that is on the node's claims if these were there first, as after a restore.
+	// +optional
+	// +kubebuilder:validation:MaxLength=36
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`
+	Peer string `json:"peer,omitempty"`
+	// Pool is the ID of the pool that the server is a member of, as glusterd2 calls it. The controller writes it once, when it sees the server there. Only a
+	// server of this pool is asked about the node.
+	// +optional
+	// +kubebuilder:validation:MaxLength=36
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`
+	Pool string `json:"pool,omitempty"`
 	// Lost is a person's word that the node and what is on its disks are gone for ever. It counts only if it equals metadata.uid, and not while glusterd2
 	// says that the node is online. It also deletes the GlusterNode.
 	// +optional

@@ -1,6 +1,6 @@
 // Package gluster has what is known of a pool of glusterd2 servers, and the flags of its nodes. Packages below decide: how many nodes a template has
 // (template), what a node needs to serve (node), how it is emptied (drain), and in which order it is removed (removal). All of it is pure: no package here
-// knows how servers are asked, and none takes a step on a fact that nobody could read. Nothing calls them yet (decision 0080).
+// knows how servers are asked, and none takes a step on a fact that nobody could read. The reconciler is reconcile/gluster.
 //
 // What glusterd2 really says is recorded; a case is named as its file begins, such as w030. Where documents say something else, the recording counts.
 package gluster

@@ -142,6 +142,10 @@ func moving(n *v1alpha1.GlusterNode) bool {
 	return n.Spec.Move != nil && !n.Spec.Move.Whole
 }
 
+// PeerOf returns the ID of a node's server in the pool, as it is on record. Without a record it is empty, and whatever depends on it is unknown: a node that was
+// restored has another UID than the bricks that are its own are listed under.
+func PeerOf(n *v1alpha1.GlusterNode) string { return n.Spec.Peer }
+
 // Left reports whether it is on record that the node's server is no member of the pool any more.
 func Left(n *v1alpha1.GlusterNode) bool {
 	return n.UID != "" && n.Annotations[v1alpha1.AnnotationPeerLeft] == string(n.UID)

@@ -343,7 +343,7 @@ func (w *world) size(standing map[string]gluster.Standing) {
 		for range d.Create {
 			w.ids++
 			n := cluster.NewNode(w.cluster, t, fmt.Sprintf("%08d", w.ids))
-			n.UID, n.CreationTimestamp = types.UID(n.Name+"-uid"), metav1.Time{Time: w.now.Add(time.Duration(w.ids))}
+			n.UID, n.Spec.Peer, n.CreationTimestamp = types.UID(n.Name+"-uid"), n.Name+"-uid", metav1.Time{Time: w.now.Add(time.Duration(w.ids))}
 			w.servers = append(w.servers, &server{object: n})
 			standing[n.Name] = gluster.Standing{}
 		}

@@ -149,6 +149,8 @@ func TestDelete(t *testing.T) {
 		"then a node, the youngest":              {Deletion{Pool: empty, Nodes: nodes(b, a), Drivers: gluster.No}, "DeleteNode Deleting a"},
 		"one at a time":                          {Deletion{Pool: empty, Nodes: nodes(b, going), Drivers: gluster.No}, "Hold Deleting"},
 		"the last server is stopped":             {Deletion{Nodes: nodes(left), Drivers: gluster.No, Etcd: gluster.Yes}, "Hold Deleting"},
+		"there never was a pool":                 {Deletion{Nodes: nodes(a), Drivers: gluster.No, NeverBegan: true}, "DeleteNode Deleting a"},
+		"nor was there, but there are claims":    {Deletion{Nodes: nodes(a), Claimed: 1, NeverBegan: true}, "Hold VolumesExist"},
 		"etcd goes last":                         {Deletion{Drivers: gluster.No, Etcd: gluster.Yes}, "DeleteEtcd Deleting"},
 		"nobody knows of etcd":                   {Deletion{Drivers: gluster.No}, "Hold Deleting"},
 		"all is gone":                            {Deletion{Drivers: gluster.No, Etcd: gluster.No}, "DropFinalizer Deleting"},

@@ -35,6 +35,8 @@ type Deletion struct {
 	Nodes []*v1alpha1.GlusterNode
 	// Claimed is the number of PersistentVolumes of the cluster's drivers; negative when nobody could count them.
 	Claimed int
+	// NeverBegan: it is known that no server of any node ever ran, so that there is no pool.
+	NeverBegan bool
 	// Drivers and Etcd say whether they still exist.
 	Drivers, Etcd gluster.Answer
 }
@@ -87,7 +89,7 @@ func (d Deletion) Delete() Decision {
 
 // held says what the pool still has. Once the last server is being stopped nobody tells, and then that it left is on record.
 func (d Deletion) held() *Decision {
-	if !slices.ContainsFunc(d.Nodes, func(n *v1alpha1.GlusterNode) bool { return !gluster.Left(n) }) {
+	if d.NeverBegan || !slices.ContainsFunc(d.Nodes, func(n *v1alpha1.GlusterNode) bool { return !gluster.Left(n) }) {
 		return nil
 	}
 	if d.Pool.Volumes == nil || d.Pool.Snapshots == nil {

@@ -112,6 +112,29 @@ func Decide(name string, f Facts) Decision {
 	return d
 }
 
+// DecideLost chooses what is done for a node that a person declared lost while a brick was being moved off it: the successor of that brick may be empty, and
+// nothing but the record says so. What was not replaced yet is lost with the node.
+func DecideLost(name string, f Facts) Decision {
+	e := emptying{Facts: f}
+	i := slices.IndexFunc(f.Nodes, func(n Node) bool { return n.Name == name })
+	if i < 0 || !f.Nodes[i].open() {
+		return Decision{Action: Rest, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonDrained, Message: "Nothing is being moved off the node."}
+	}
+	e.node = f.Nodes[i]
+	if d := e.unknown(); d != nil {
+		return *d
+	}
+	m := *e.node.Move
+	v, known := e.Pool.Volume(m.Volume)
+	if known == gluster.Yes && !replaced(v, m) {
+		if d := e.unanswered(m); d != nil {
+			return *d
+		}
+		return Decision{Action: Rest, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonDrained, Message: fmt.Sprintf("The brick %s of volume %s was not replaced. It is lost with the node.", m.Path, m.Volume)}
+	}
+	return e.resume(m)
+}
+
 // emptying is a node that is emptied.
 type emptying struct {
 	Facts

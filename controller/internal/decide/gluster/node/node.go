@@ -21,6 +21,8 @@ type Facts struct {
 	Spec metav1.Condition
 	// Claims says whether all claims of the node are bound, and Workload whether its server runs and answers.
 	Claims, Workload gluster.Answer
+	// Says is who the server says it is; empty when it does not.
+	Says string
 	// Address of the server, for other members.
 	Address string
 	// Devices are the paths of spec.storage as the server sees them.
@@ -60,7 +62,7 @@ func Reconcile(f Facts) Plan {
 	p.chain(stages)
 	if f.quiet() {
 		// That no brick comes to the node waits for nothing: glusterd2 takes it for a server that is down, too.
-		p.Steps = Disable(f.Pool, string(f.Node.UID))
+		p.Steps = Disable(f.Pool, gluster.PeerOf(f.Node))
 	}
 	return p
 }
@@ -126,6 +128,10 @@ func (f Facts) claims(*Plan) outcome {
 }
 
 func (f Facts) workload(*Plan) outcome {
+	if f.Says != "" && !gluster.SameID(f.Says, gluster.PeerOf(f.Node)) {
+		return no(v1alpha1.ReasonPeerConflict, "The server says that it is peer %s, and on record is %q. Nothing is done with it: somebody else's state is on the claim, or another server is at the address.",
+			f.Says, gluster.PeerOf(f.Node))
+	}
 	switch f.Workload {
 	case gluster.Yes:
 		return yes(v1alpha1.ReasonWorkloadReady, "The server runs, and answers.")
@@ -137,7 +143,7 @@ func (f Facts) workload(*Plan) outcome {
 
 // joined has the server in the pool, under the ID that it was started with. The ID alone tells it: an address is used again.
 func (f Facts) joined(p *Plan) outcome {
-	id := string(f.Node.UID)
+	id := gluster.PeerOf(f.Node)
 	peer, known := f.Pool.Peer(id)
 	switch {
 	case known == gluster.Unknown:
@@ -198,7 +204,7 @@ func (f Facts) via() string {
 }
 
 func (f Facts) online(*Plan) outcome {
-	switch f.Pool.Online(string(f.Node.UID)) {
+	switch f.Pool.Online(gluster.PeerOf(f.Node)) {
 	case gluster.Yes:
 		return yes(v1alpha1.ReasonPeerOnline, "glusterd2 says that the node is online.")
 	case gluster.No:
@@ -219,7 +225,7 @@ func (f Facts) reachable(*Plan) outcome {
 }
 
 func (f Facts) devices(p *Plan) outcome {
-	id := string(f.Node.UID)
+	id := gluster.PeerOf(f.Node)
 	own, known := devices(f.Pool, id)
 	switch {
 	case !known:

@@ -17,7 +17,7 @@ import (
 func scene() *Facts {
 	return &Facts{
 		Node: &v1alpha1.GlusterNode{
-			ObjectMeta: metav1.ObjectMeta{Name: "pool-east-1", UID: "me"}, Spec: v1alpha1.GlusterNodeSpec{Zone: "east"}, Status: v1alpha1.GlusterNodeStatus{Joined: true},
+			ObjectMeta: metav1.ObjectMeta{Name: "pool-east-1", UID: "me"}, Spec: v1alpha1.GlusterNodeSpec{Zone: "east", Peer: "me"}, Status: v1alpha1.GlusterNodeStatus{Joined: true},
 		},
 		Standing: gluster.Standing{Flags: nodestate.Of(true, true, false, false)},
 		Spec:     metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSpecValid, Message: "Fine."},
@@ -77,6 +77,9 @@ func TestReconcile(t *testing.T) {
 		"nobody knows of the claims":       {[]edit{func(f *Facts) { f.Claims = gluster.Unknown }}, "TUUUUUU", v1alpha1.ReasonPending},
 		"the server does not run":          {[]edit{func(f *Facts) { f.Workload = gluster.No }}, "TTFUUUF", v1alpha1.ReasonPending},
 		"nobody knows of the server":       {[]edit{func(f *Facts) { f.Workload = gluster.Unknown }}, "TTUUUUU", v1alpha1.ReasonPending},
+		"G16: the server is another one":   {[]edit{func(f *Facts) { f.Says = "b" }}, "TTFUUUF", v1alpha1.ReasonPeerConflict},
+		"G16: it says who it is":           {[]edit{func(f *Facts) { f.Says = "ME" }}, "TTTTTTT", v1alpha1.ReasonReady},
+		"G16: no ID is on record":          {[]edit{func(f *Facts) { f.Node.Spec.Peer = "" }}, "TTTUUUU", v1alpha1.ReasonPoolUnknown},
 		"the pool is silent":               {[]edit{func(f *Facts) { f.Pool = gluster.Pool{} }}, "TTTUUUU", v1alpha1.ReasonPoolUnknown},
 		"G2: it joins":                     {[]edit{fresh}, "TTTFUUF Join:b:east", v1alpha1.ReasonStepTaken},
 		"G2: nobody can take it in":        {[]edit{fresh, func(f *Facts) { (*f.Pool.Peers)[0].Online = false }}, "TTTFUUF", v1alpha1.ReasonPending},

@@ -41,9 +41,16 @@ type Facts struct {
 	Look Look
 	// Others are the other nodes of the cluster.
 	Others []Peer
+	// Unfilled says why the record of a lost node has to stay: the successor of a brick that was moved off it may be empty. Nil when it need not.
+	Unfilled *Unfilled
+	// NeverRan: it is known that no server of the node ever ran.
+	NeverRan bool
 	// Workload and Claims say whether the workload, and claims that were made for the node, still exist. Those that a person made are not looked at.
 	Workload, Claims gluster.Answer
 }
+
+// Unfilled is what the node waits for, as a condition tells it.
+type Unfilled struct{ Reason, Message string }
 
 // Step is what is done next.
 type Step string
@@ -112,10 +119,16 @@ func Decide(f Facts) Decision {
 
 // leave takes the server out of the pool, and records that it left once that is sure.
 func (f Facts) leave() Decision {
-	id := string(f.Node.UID)
+	id := gluster.PeerOf(f.Node)
+	if f.Standing.Lost && f.Unfilled != nil {
+		return wait(metav1.ConditionFalse, f.Unfilled.Reason, "The node is lost, and its record stays until the brick that was moved off it is whole elsewhere. %s", f.Unfilled.Message)
+	}
 	if f.Standing.Lost {
 		// No server can remove one that is down (a140). It stays listed, and nobody uses its ID again.
 		return do(RecordLeft, v1alpha1.ReasonLeavingPool, "The node is lost. glusterd2 goes on listing it as a peer that is down.")
+	}
+	if f.NeverRan {
+		return do(RecordLeft, v1alpha1.ReasonLeavingPool, "The server of the node never ran.")
 	}
 	switch Gone(f.Pool, id, f.Look) {
 	case gluster.Yes:
@@ -182,7 +195,7 @@ func (f Facts) via(id string) string {
 
 // tearDown deletes what was made for the node, one kind after the other.
 func (f Facts) tearDown() Decision {
-	id := string(f.Node.UID)
+	id := gluster.PeerOf(f.Node)
 	gone := Gone(f.Pool, id, f.Look)
 	switch {
 	case f.Standing.LostRefused != "" && gone != gluster.Yes:

@@ -19,7 +19,7 @@ var now = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 func scene() *Facts {
 	peers := []gluster.Peer{{ID: "me", Online: true}, {ID: "b", Online: true}, {ID: "c", Online: true}}
 	return &Facts{
-		Node:     &v1alpha1.GlusterNode{ObjectMeta: metav1.ObjectMeta{UID: "me", DeletionTimestamp: &metav1.Time{Time: now}}},
+		Node:     &v1alpha1.GlusterNode{ObjectMeta: metav1.ObjectMeta{UID: "me", DeletionTimestamp: &metav1.Time{Time: now}}, Spec: v1alpha1.GlusterNodeSpec{Peer: "me"}},
 		Standing: gluster.Standing{Flags: nodestate.Of(true, false, false, true)},
 		Pool:     gluster.Pool{Peers: &peers, Volumes: &[]gluster.Volume{{Name: "v"}}, Snapshots: &[]gluster.Volume{}, Devices: &[]gluster.Device{}},
 		Look:     Found, Workload: gluster.Yes, Claims: gluster.Yes,
@@ -95,6 +95,9 @@ func TestDecide(t *testing.T) {
 		"nobody answers":                           {[]edit{silent}, "Wait PoolUnknown?"},
 		"the server is down":                       {[]edit{down}, "Wait PeerDown"},
 		"the server is down, and lost":             {[]edit{down, lost}, "RecordLeft"},
+		"its server never ran":                     {[]edit{silent, func(f *Facts) { f.NeverRan = true }}, "RecordLeft"},
+		"lost, and its successor is empty":         {[]edit{down, lost, func(f *Facts) { f.Unfilled = &Unfilled{Reason: "Healing", Message: "7 files."} }}, "Wait Healing"},
+		"down, and its successor is empty":         {[]edit{down, func(f *Facts) { f.Unfilled = &Unfilled{Reason: "Healing", Message: "7 files."} }}, "Wait PeerDown"},
 		"nobody answers, and it is lost":           {[]edit{silent, lost}, "RecordLeft"},
 
 		"the last one, and there are volumes":      {[]edit{alone}, "Wait VolumesExist"},

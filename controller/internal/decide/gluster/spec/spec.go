@@ -24,6 +24,12 @@ type Lookups struct {
 	Clusters map[string]gluster.Answer
 	// Nodes are those of Kubernetes, with their labels; nil when nobody could list them.
 	Nodes map[string]map[string]string
+	// Unfit says of claims why they cannot be a device.
+	Unfit map[string]string
+	// Rivals are other nodes that have the same record of who their server is.
+	Rivals []string
+	// Homeless: there is no StorageClass for the state of a server, or of etcd.
+	Homeless bool
 }
 
 // findings are what is wrong with a spec, and what nobody could find out.
@@ -102,6 +108,11 @@ func ValidateCluster(c *v1alpha1.GlusterCluster, l Lookups) metav1.Condition {
 			f.bad("The nodeAffinity of template %s cannot be understood: %v.", t.Name, err)
 		}
 	}
+	if l.Homeless {
+		f.bad("etcd needs a StorageClass: give spec.state.storageClassName, or a template.")
+	} else if s := c.Spec.State; s != nil && s.StorageClassName != "" {
+		f.exists(l.StorageClasses[s.StorageClassName], "the StorageClass "+s.StorageClassName+" of spec.state")
+	}
 	return f.condition()
 }
 
@@ -120,6 +131,18 @@ func ValidateNode(n *v1alpha1.GlusterNode, l Lookups) metav1.Condition {
 		f.bad("nodeAffinity cannot be understood: %v.", err)
 	} else if slices.ContainsFunc(n.Spec.Storage, func(s v1alpha1.GlusterStorage) bool { return s.Device != "" }) {
 		f.pinned(n, l.Nodes)
+		f.bad("spec.storage has a device of a node, which nothing acts on yet: use a claim with a volume in block mode.")
+	}
+	for _, s := range n.Spec.Storage {
+		if why := l.Unfit[s.PVCName]; s.PVCName != "" && why != "" {
+			f.bad("The claim %s cannot be a device: %s.", s.PVCName, why)
+		}
+	}
+	if l.Homeless && n.Spec.External == nil {
+		f.bad("The state of the server needs a StorageClass: give spec.state.storageClassName of the GlusterCluster.")
+	}
+	if len(l.Rivals) > 0 {
+		f.bad("spec.peer is that of another node too: %s. Nobody can say whose the bricks are: take the finalizer off the wrong one, and delete it.", strings.Join(l.Rivals, ", "))
 	}
 	return f.condition()
 }

@@ -22,6 +22,7 @@ func lookups() Lookups {
 		Secrets:        map[types.NamespacedName]gluster.Answer{secret("ca"): gluster.Yes, secret("gone"): gluster.No},
 		StorageClasses: map[string]gluster.Answer{"fast": gluster.Yes, "gone": gluster.No},
 		Clusters:       map[string]gluster.Answer{"pool": gluster.Yes, "gone": gluster.No},
+		Unfit:          map[string]string{"files": "it has a filesystem"},
 		Nodes:          map[string]map[string]string{"n1": {"disk": "a"}, "n2": {"disk": "b"}, "n3": {"disk": "b"}},
 	}
 }
@@ -93,6 +94,9 @@ func TestValidateNode(t *testing.T) {
 			n.Spec.Storage, n.Spec.NodeAffinity = []v1alpha1.GlusterStorage{{Device: "/dev/sdb"}}, a
 		}
 	}
+	claim := func(name string) func(*node) {
+		return func(n *node) { n.Spec.Storage = []v1alpha1.GlusterStorage{{PVCName: name}} }
+	}
 	external := func(name string) func(*node) {
 		return func(n *node) {
 			n.Spec.External = &v1alpha1.GlusterExternal{Address: "a", Credentials: &v1alpha1.GlusterCredentials{SecretName: v1alpha1.SecretName(name)}}
@@ -108,7 +112,9 @@ func TestValidateNode(t *testing.T) {
 		"A18: nobody knows":             {func(n *node) { n.Spec.Cluster = "x" }, metav1.ConditionUnknown, "the GlusterCluster x"},
 		"A18: an external one":          {external("ca"), metav1.ConditionTrue, ""},
 		"A18: without its credentials":  {external("gone"), metav1.ConditionFalse, "here/gone does not exist"},
-		"a device, on one node":         {device(affinity(corev1.NodeSelectorOpIn, "a")), metav1.ConditionTrue, ""},
+		"a device, on one node":         {device(affinity(corev1.NodeSelectorOpIn, "a")), metav1.ConditionFalse, "which nothing acts on yet"},
+		"a claim":                       {claim("disk"), metav1.ConditionTrue, ""},
+		"a claim with a filesystem":     {claim("files"), metav1.ConditionFalse, "The claim files cannot be a device: it has a filesystem."},
 		"a device, on one of two":       {device(affinity(corev1.NodeSelectorOpIn, "b")), metav1.ConditionFalse, "2 match: n2, n3"},
 		"a device, nowhere":             {device(affinity(corev1.NodeSelectorOpIn, "c")), metav1.ConditionFalse, "0 match"},
 		"a device, anywhere":            {device(nil), metav1.ConditionFalse, "needs a required nodeAffinity"},
@@ -124,5 +130,11 @@ func TestValidateNode(t *testing.T) {
 	device(affinity(corev1.NodeSelectorOpIn, "a"))(n)
 	l := lookups()
 	l.Nodes = nil
-	check(t, ValidateNode(n, l), metav1.ConditionUnknown, "could not be looked up")
+	check(t, ValidateNode(n, l), metav1.ConditionFalse, "which nothing acts on yet")
+	n.Spec.Storage = nil
+	l.Rivals = []string{"other"}
+	check(t, ValidateNode(n, l), metav1.ConditionFalse, "that of another node too: other.")
+	l = lookups()
+	l.Homeless = true
+	check(t, ValidateNode(n, l), metav1.ConditionFalse, "needs a StorageClass")
 }

@@ -1,4 +1,4 @@
-package gluster
+package pool
 
 import (
 	"context"
@@ -240,7 +240,7 @@ func TestLookFor_removes(t *testing.T) {
 	id := p.id(2)
 	n := &v1alpha1.GlusterNode{ObjectMeta: metav1.ObjectMeta{
 		UID: types.UID(id), DeletionTimestamp: &metav1.Time{Time: time.Now()}, Annotations: map[string]string{}, Finalizers: []string{v1alpha1.FinalizerGlusterNode},
-	}}
+	}, Spec: v1alpha1.GlusterNodeSpec{Peer: id}}
 	f := removal.Facts{
 		Node: n, Standing: decide.Standing{Flags: nodestate.Of(true, false, false, true)}, Workload: decide.Yes, Claims: decide.Yes,
 		Others: []removal.Peer{{ID: p.id(0), State: nodestate.Online}, {ID: p.id(1), State: nodestate.Online}},

@@ -1,4 +1,4 @@
-package gluster
+package pool
 
 import (
 	"context"

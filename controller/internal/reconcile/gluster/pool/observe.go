@@ -1,6 +1,5 @@
-// Package gluster will reconcile GlusterClusters and GlusterNodes. So far it observes: it makes of what the servers answer the facts that decide/gluster decides
-// on. Nothing calls it yet (decision 0080).
-package gluster
+// Package pool asks a pool of glusterd2 servers. It makes of what they answer the facts that decide/gluster decides on, and sends the requests that empty a node.
+package pool
 
 import (
 	"context"
@@ -77,7 +76,7 @@ func (o *observer) devices(ctx context.Context, peers []client.Peer) *[]gluster.
 			return nil
 		}
 		for _, d := range devices {
-			all = append(all, gluster.Device{Peer: d.Peer, Path: d.Path, Enabled: d.Enabled, Free: d.Free})
+			all = append(all, gluster.Device{Peer: d.Peer, Path: d.Path, Enabled: d.Enabled, Free: d.Free, Total: d.Total})
 		}
 	}
 	return &all

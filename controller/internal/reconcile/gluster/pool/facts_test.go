@@ -1,4 +1,4 @@
-package gluster
+package pool
 
 import (
 	"context"
@@ -83,7 +83,7 @@ func whole() *answers {
 		},
 		volumes: func() ([]client.Volume, error) { return volumes, nil },
 		devices: func(peer string) ([]client.Device, error) {
-			return []client.Device{{Peer: peer, Path: "/dev/vdb", Enabled: peer == "a", Free: 5}}, nil
+			return []client.Device{{Peer: peer, Path: "/dev/vdb", Enabled: peer == "a", Free: 5, Total: 9}}, nil
 		},
 		bricks: func(_ context.Context, volume string) ([]client.BrickStatus, error) {
 			var out []client.BrickStatus
@@ -108,7 +108,7 @@ func wholePool() *gluster.Pool {
 	return &gluster.Pool{
 		Peers:     &[]gluster.Peer{{ID: "a", Zone: "za", Online: true, Addresses: []string{"a:1"}}, {ID: "b", Zone: "zb", Online: true}},
 		Snapshots: &[]gluster.Volume{{Name: "s", Subvolumes: []gluster.Subvolume{{Bricks: []gluster.Brick{{ID: "s-b", Peer: "b", Path: "/s"}}}}}},
-		Devices:   &[]gluster.Device{{Peer: "a", Path: "/dev/vdb", Enabled: true, Free: 5}, {Peer: "b", Path: "/dev/vdb", Free: 5}},
+		Devices:   &[]gluster.Device{{Peer: "a", Path: "/dev/vdb", Enabled: true, Free: 5, Total: 9}, {Peer: "b", Path: "/dev/vdb", Free: 5, Total: 9}},
 		Volumes: &[]gluster.Volume{{
 			Name: "v", ID: "v-id", Started: true, SelfHeal: gluster.Yes, Heal: &gluster.Heal{Pending: 7, SplitBrain: 8},
 			Subvolumes: []gluster.Subvolume{{Kind: gluster.Replicate, Bricks: []gluster.Brick{up("v-a", "a", "/v"), up("v-b", "b", "/v")}}},

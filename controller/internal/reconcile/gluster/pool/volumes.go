@@ -1,4 +1,4 @@
-package gluster
+package pool
 
 import (
 	"context"
@@ -64,7 +64,7 @@ func (o *observer) look(ctx context.Context, v *gluster.Volume) {
 	for _, s := range v.Subvolumes {
 		heals = heals || s.Kind == gluster.Replicate
 		for i, b := range s.Bricks {
-			s.Bricks[i] = brick(client.Brick{ID: b.ID, Peer: b.Peer, Path: b.Path}, status)
+			s.Bricks[i] = brick(client.Brick{ID: b.ID, Peer: b.Peer, Path: b.Path, Arbiter: b.Arbiter}, status)
 			run = run && s.Bricks[i].Online == gluster.Yes
 		}
 	}
@@ -79,7 +79,7 @@ func (o *observer) look(ctx context.Context, v *gluster.Volume) {
 
 // brick is one with its state, as far as its server told it.
 func brick(b client.Brick, status map[string]client.BrickStatus) gluster.Brick {
-	out := gluster.Brick{ID: b.ID, Peer: b.Peer, Path: b.Path}
+	out := gluster.Brick{ID: b.ID, Peer: b.Peer, Path: b.Path, Arbiter: b.Arbiter}
 	if s, told := status[b.ID]; told {
 		out.Online = gluster.Of(s.Online)
 		if s.Capacity > 0 {

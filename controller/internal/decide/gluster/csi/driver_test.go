@@ -1,0 +1,77 @@
+package csi
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "write the golden files again")
+
+func pool(edit func(*v1alpha1.GlusterCluster)) *v1alpha1.GlusterCluster {
+	c := &v1alpha1.GlusterCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "storage", Name: "pool"}}
+	c.Spec.Images.Drivers = map[string]v1alpha1.GlusterImage{"gluster-fuse": "example.com/fuse:1", "gluster-block": "example.com/block:1"}
+	if edit != nil {
+		edit(c)
+	}
+	return c
+}
+
+// TestWorkloads compares the manifests with golden files.
+func TestWorkloads(t *testing.T) {
+	secure := func(c *v1alpha1.GlusterCluster) { c.Spec.GlusterCA = &v1alpha1.GlusterCredentials{SecretName: "ca"} }
+	for name, c := range map[v1alpha1.GlusterDriver]*v1alpha1.GlusterCluster{v1alpha1.GlusterFuse: pool(nil), v1alpha1.GlusterBlock: pool(secure)} {
+		var all []string
+		for _, o := range append(Workloads(c, name, Sidecars{Provisioner: "sidecars/provisioner:1", Attacher: "sidecars/attacher:1", Registrar: "sidecars/registrar:1"}), Driver(c, name)) {
+			text, err := yaml.Marshal(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, string(text))
+		}
+		golden(t, string(name), strings.Join(all, "---\n"))
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden.yaml")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s:\n%s", path, d)
+	}
+}
+
+// TestEmpty: what is looked for has the names of what is made, and every driver has a name in Kubernetes.
+func TestEmpty(t *testing.T) {
+	for _, d := range Known {
+		made := map[string]bool{}
+		for _, o := range Workloads(pool(nil), d, Sidecars{}) {
+			made[o.GetName()] = true
+		}
+		for _, o := range Empty(pool(nil), d) {
+			if !made[o.GetName()] {
+				t.Errorf("%s is not made", o.GetName())
+			}
+		}
+		if namespace, cluster := Holder(Driver(pool(nil), d)); namespace != "storage" || cluster != "pool" || Name(d) == "" {
+			t.Errorf("%s is of %s/%s", Name(d), namespace, cluster)
+		}
+	}
+}
