@@ -1,0 +1,151 @@
+package gluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/decide/gluster"
+	"quarry.storage/quarry/controller/internal/decide/gluster/cluster"
+	"quarry.storage/quarry/controller/internal/decide/gluster/csi"
+	"quarry.storage/quarry/controller/internal/decide/gluster/workload"
+	"quarry.storage/quarry/controller/internal/kube"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// end takes the next step of the deletion of a cluster.
+func (r *Reconciler) end(ctx context.Context, s *scope) error {
+	f := cluster.Deletion{Pool: s.pool, Nodes: s.nodes(), Etcd: s.etcdThere(), Drivers: gluster.No, NeverBegan: s.neverBegan()}
+	for _, d := range csi.Known {
+		there, err := r.deployed(ctx, s, d)
+		if err != nil {
+			return err
+		}
+		if there != gluster.Yes {
+			continue
+		}
+		f.Drivers = gluster.Yes
+		if n := r.claimed(ctx, d); n < 0 || f.Claimed < 0 {
+			f.Claimed = -1
+		} else {
+			f.Claimed += n
+		}
+	}
+	d := f.Delete()
+	s.deleting = &d
+	if d.Step == cluster.Hold || s.acted {
+		return nil
+	}
+	s.acted = true
+	s.tell(corev1.EventTypeNormal, d.Reason, "Delete", d.Message)
+	switch d.Step {
+	case cluster.DeleteDrivers:
+		var errs []error
+		for _, one := range csi.Known {
+			errs = append(errs, r.undeploy(ctx, s, one))
+		}
+		return errors.Join(append(errs, r.drop(ctx, s, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: csi.Account(s.key.Name)}}))...)
+	case cluster.DeleteNode:
+		return kube.DeleteUnchanged(ctx, r.Client, s.named(d.Node).node)
+	case cluster.DeleteEtcd:
+		return r.deleteEtcd(ctx, s)
+	case cluster.DropFinalizer:
+		if err := r.deleteCommon(ctx, s); err != nil {
+			return err
+		}
+		return kube.RemoveFinalizer(ctx, r.Client, s.cluster, v1alpha1.FinalizerGlusterCluster)
+	}
+	return nil
+}
+
+// neverBegan reports whether it is known that no server of any node ever ran, or that those that did have left.
+func (s *scope) neverBegan() bool {
+	for _, m := range s.members {
+		if m.ours() && !m.neverRan && !gluster.Left(m.node) {
+			return false
+		}
+	}
+	return true
+}
+
+// etcdThere says whether a workload, a pod or a claim of etcd exists.
+func (s *scope) etcdThere() gluster.Answer {
+	for i := range workload.Members {
+		name := workload.Member(s.key.Name, i)
+		if s.etcdClaim(name) != nil || s.workloads[name] != nil || s.pods[workload.Pod(name)] != nil {
+			return gluster.Yes
+		}
+	}
+	return gluster.No
+}
+
+func (s *scope) etcdClaim(name string) *corev1.PersistentVolumeClaim {
+	if c := s.claims[name]; c != nil && c.Labels[v1alpha1.LabelGlusterCluster] == s.key.Name && c.Labels[v1alpha1.LabelGlusterPart] == workload.PartEtcd {
+		return c
+	}
+	return nil
+}
+
+// deleteEtcd deletes the workloads of etcd, and its claims once no pod is left.
+func (r *Reconciler) deleteEtcd(ctx context.Context, s *scope) error {
+	var errs []error
+	runs := false
+	for i := range workload.Members {
+		name := workload.Member(s.key.Name, i)
+		if w := s.workloads[name]; w != nil {
+			errs = append(errs, kube.Delete(ctx, r.Client, w, client.PropagationPolicy(metav1.DeletePropagationForeground)))
+		}
+		runs = runs || s.workloads[name] != nil || s.pods[workload.Pod(name)] != nil
+	}
+	for i := range workload.Members {
+		if c := s.etcdClaim(workload.Member(s.key.Name, i)); c != nil && !runs {
+			errs = append(errs, kube.Delete(ctx, r.Client, c))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// deleteCommon deletes what all servers had in common.
+func (r *Reconciler) deleteCommon(ctx context.Context, s *scope) error {
+	var errs []error
+	for _, o := range workload.Shared(s.cluster) {
+		errs = append(errs, r.drop(ctx, s, o))
+	}
+	for _, name := range []string{workload.Auth(s.key.Name), workload.TLS(s.key.Name), workload.EtcdTLS(s.key.Name)} {
+		errs = append(errs, r.drop(ctx, s, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	}
+	return errors.Join(errs...)
+}
+
+// drop deletes an object if it is of this cluster.
+func (r *Reconciler) drop(ctx context.Context, s *scope, o client.Object) error {
+	var have client.Object
+	switch o.(type) {
+	case *corev1.Service:
+		have = &corev1.Service{}
+	case *corev1.Secret:
+		have = &corev1.Secret{}
+	case *corev1.ServiceAccount:
+		have = &corev1.ServiceAccount{}
+	case *networkingv1.NetworkPolicy:
+		have = &networkingv1.NetworkPolicy{}
+	case *policyv1.PodDisruptionBudget:
+		have = &policyv1.PodDisruptionBudget{}
+	default:
+		return fmt.Errorf("delete %T %s: it is not known how", o, o.GetName())
+	}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.key.Namespace, Name: o.GetName()}, have)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("get %T %s: %w", o, o.GetName(), err)
+	case err != nil || have.GetLabels()[v1alpha1.LabelGlusterCluster] != s.key.Name:
+		return nil
+	}
+	return kube.Delete(ctx, r.Client, have)
+}

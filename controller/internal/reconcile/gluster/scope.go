@@ -1,0 +1,148 @@
+package gluster
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"quarry.storage/quarry/controller/internal/decide/gluster"
+	"quarry.storage/quarry/controller/internal/decide/gluster/cluster"
+	"quarry.storage/quarry/controller/internal/decide/gluster/drain"
+	"quarry.storage/quarry/controller/internal/decide/gluster/node"
+	"quarry.storage/quarry/controller/internal/decide/gluster/template"
+	"quarry.storage/quarry/controller/internal/decide/notice"
+	servers "quarry.storage/quarry/controller/internal/gluster"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/nodestate"
+)
+
+// scope holds the facts of one pass.
+type scope struct {
+	key types.NamespacedName
+	now time.Time
+	// before is the GlusterCluster as it was read, cluster the one that is looked at; both are nil if there is none.
+	before, cluster *v1alpha1.GlusterCluster
+	members         []*member
+
+	// What there is, by name.
+	claims    map[string]*corev1.PersistentVolumeClaim
+	workloads map[string]*appsv1.StatefulSet
+	pods      map[string]*corev1.Pod
+
+	// spec, etcd and drivers are conditions of the cluster.
+	spec, etcd, drivers metav1.Condition
+	// at returns the server at an address; nil if nobody could be asked, and then denied says why.
+	at     func(address string) (servers.API, error)
+	denied string
+	// record is the ID of the pool, as it is on record or is begun in this pass.
+	record string
+	// speaker is the node that speaks for the pool, and pool what it says.
+	speaker *member
+	pool    gluster.Pool
+	// silence says why nobody speaks, or what the speaker could not say.
+	silence string
+
+	// acted is true once something was changed in the pool: the facts are of before.
+	acted bool
+	// sizes are the decisions about templates, deleting that about a cluster that is deleted.
+	sizes    map[string]template.Decision
+	deleting *cluster.Decision
+	// notes are events about the cluster.
+	notes []notice.Note
+	// blind says why Kubernetes could not be looked at; nil when it could.
+	blind error
+	// soonest is when the pool must be looked at again; zero when it need not be before the usual time.
+	soonest time.Duration
+}
+
+// member is one GlusterNode.
+type member struct {
+	before, node *v1alpha1.GlusterNode
+	// spec is its condition SpecValid.
+	spec metav1.Condition
+	// conflict: nobody can say whose bricks those of the recorded server are. Nothing is done about the node then.
+	conflict bool
+	// claims and answers say whether these are there; says is who the server says it is.
+	claims, answers gluster.Answer
+	api             servers.API
+	says            servers.Identity
+	// own is what the server says of a pool of its own, where it is in no other one.
+	own *gluster.Pool
+	// neverRan: it is known that no server of the node ever ran.
+	neverRan bool
+
+	data     nodestate.Data
+	holding  []string
+	bricks   int
+	space    *gluster.Space
+	standing gluster.Standing
+	plan     node.Plan
+	// drained and removed are conditions of a node that is deleted.
+	drained, removed *metav1.Condition
+	// touched: something of it was changed in the pool in this pass.
+	touched bool
+	// gone: its finalizer was taken off.
+	gone  bool
+	notes []notice.Note
+}
+
+// condemned reports whether the node is being emptied or removed.
+func (m *member) condemned() bool { return !m.node.DeletionTimestamp.IsZero() }
+
+// ours reports whether we run the server.
+func (m *member) ours() bool { return m.node.Spec.External == nil }
+
+// peer is the ID of the server.
+func (m *member) peer() string { return gluster.PeerOf(m.node) }
+
+// itself reports whether the server at the node's address is the one on record.
+func (m *member) itself() bool { return m.says.Peer != "" && gluster.SameID(m.says.Peer, m.peer()) }
+
+// drain is the node for who decides how nodes are emptied.
+func (m *member) drain() drain.Node {
+	out := drain.Node{Name: m.node.Name, Peer: m.peer(), State: m.standing.State(), External: !m.ours(), Move: m.node.Spec.Move}
+	if m.condemned() {
+		out.Condemned = m.node.DeletionTimestamp.Time
+	}
+	return out
+}
+
+// within notes that the pool must be looked at again after a while.
+func (s *scope) within(d time.Duration) {
+	if d > 0 && (s.soonest == 0 || d < s.soonest) {
+		s.soonest = d
+	}
+}
+
+// next is when the pool is looked at again.
+func (s *scope) next() time.Duration {
+	pause := pauseCalm
+	for _, m := range s.members {
+		if m.condemned() || !m.node.Status.Joined || m.plan.Message != "" {
+			pause = pauseBusy
+		}
+	}
+	if s.cluster != nil && (!s.cluster.DeletionTimestamp.IsZero() || s.etcd.Status != metav1.ConditionTrue) {
+		pause = pauseBusy
+	}
+	if s.acted {
+		pause = pauseNext
+	}
+	if s.soonest > 0 {
+		pause = min(pause, s.soonest)
+	}
+	return max(pause, pauseNext)
+}
+
+// find returns the node whose server has an ID.
+func (s *scope) find(peer string) *member {
+	for _, m := range s.members {
+		if gluster.SameID(m.peer(), peer) {
+			return m
+		}
+	}
+	return nil
+}
