@@ -42,11 +42,12 @@ type Config struct {
 }
 
 // optional are the controllers that can be switched off. Those of storages have the names of their kinds, in lower case.
-var optional = []string{controllerCluster, controllerHarbor, controllerIscsi, controllerNfs, controllerPin, controllerStateful}
+var optional = []string{controllerCluster, controllerGluster, controllerHarbor, controllerIscsi, controllerNfs, controllerPin, controllerStateful}
 
 // Names of the controllers that can be switched off.
 const (
 	controllerCluster  = "cluster"
+	controllerGluster  = "glustercluster"
 	controllerHarbor   = "harborcluster"
 	controllerIscsi    = "iscsi"
 	controllerNfs      = "nfs"

@@ -8,16 +8,16 @@ import (
 // TestParse_controllers: kinds that nobody uses are switched off, and a typo is no way to switch one off or on.
 func TestParse_controllers(t *testing.T) {
 	for arg, want := range map[string]string{
-		"":                        "cluster harborcluster iscsi nfs pin statefulcluster",
-		"*":                       "cluster harborcluster iscsi nfs pin statefulcluster",
-		"*,-harborcluster":        "cluster iscsi nfs pin statefulcluster",
-		"-harborcluster,*":        "cluster iscsi nfs pin statefulcluster",
+		"":                        "cluster glustercluster harborcluster iscsi nfs pin statefulcluster",
+		"*":                       "cluster glustercluster harborcluster iscsi nfs pin statefulcluster",
+		"*,-harborcluster":        "cluster glustercluster iscsi nfs pin statefulcluster",
+		"-harborcluster,*":        "cluster glustercluster iscsi nfs pin statefulcluster",
 		"pin":                     "pin",
 		"-harborcluster,pin":      "pin",
-		"*,-pin,-statefulcluster": "cluster harborcluster iscsi nfs",
-		"*,-nfs,-iscsi":           "cluster harborcluster pin statefulcluster",
+		"*,-pin,-statefulcluster": "cluster glustercluster harborcluster iscsi nfs",
+		"*,-nfs,-iscsi":           "cluster glustercluster harborcluster pin statefulcluster",
 		"cluster,pin":             "cluster pin",
-		"*,-cluster":              "harborcluster iscsi nfs pin statefulcluster",
+		"*,-cluster":              "glustercluster harborcluster iscsi nfs pin statefulcluster",
 		"*,-statefulclusters":     "error",
 		"Cluster":                 "error",
 		"clusters":                "error",

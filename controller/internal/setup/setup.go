@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -62,6 +64,18 @@ func Run(ctx context.Context, rc *rest.Config, cfg Config) error {
 	}
 	defer stop()
 	return mgr.Start(ctx)
+}
+
+// Start begins the log, loads the cluster's credentials and runs until a signal comes.
+func Start(verbosity int, run func(context.Context, *rest.Config) error) error {
+	log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(verbosity)))
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+	rc, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("load cluster credentials: %w", err)
+	}
+	return run(ctrl.SetupSignalHandler(), rc)
 }
 
 // Scheme knows the kinds that the controller uses.
@@ -230,7 +244,11 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	}
 	all, byKind := bindings(mgr, pool, cfg.Namespace, cfg.PodName, start), kinds{}
 	table := entries(all)
-	drivers, err := csiDrivers(ctx, mgr, cfg, table, byKind.profile)
+	found, err := images(ctx, mgr.GetAPIReader(), cfg)
+	if err != nil {
+		return err
+	}
+	drivers, err := csiDrivers(mgr, cfg, found, table, byKind.profile)
 	if err != nil {
 		return err
 	}
@@ -240,6 +258,7 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 		controllerPin:      func() error { return pins(ctx, mgr, table) },
 		controllerStateful: func() error { return statefulClusters(ctx, mgr, cfg, members) },
 		controllerHarbor:   func() error { return harborClusters(mgr) },
+		controllerGluster:  func() error { return glusterClusters(mgr, found) },
 	} {
 		if cfg.runs(name) {
 			errs = append(errs, add())
@@ -253,12 +272,8 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 
 // csiDrivers adds the reconciler of CSI drivers. of returns the profile of a storage.
 func csiDrivers(
-	ctx context.Context, mgr manager.Manager, cfg Config, table []driver.Entry, of func(v1alpha1.Storage) (backend.Profile, bool),
+	mgr manager.Manager, cfg Config, found driver.Images, table []driver.Entry, of func(v1alpha1.Storage) (backend.Profile, bool),
 ) (storage.Drivers, error) {
-	found, err := images(ctx, mgr.GetAPIReader(), cfg)
-	if err != nil {
-		return nil, err
-	}
 	drivers := &driver.Reconciler{
 		Client: mgr.GetClient(), Namespace: cfg.Namespace, AgentNamespace: cfg.AgentNamespace, Images: found, Verbosity: cfg.Verbosity,
 		Of: of, Entries: table,

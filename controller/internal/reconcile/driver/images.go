@@ -20,6 +20,8 @@ const (
 	Resizer = "csi-resizer"
 	// Snapshotter makes and deletes snapshots.
 	Snapshotter = "csi-snapshotter"
+	// Registrar tells the kubelet of a driver on its node. Ours register themselves; those of Gluster do not.
+	Registrar = "csi-node-driver-registrar"
 )
 
 // DefaultRegistry holds the sidecars.
@@ -31,6 +33,7 @@ var versions = map[string]string{
 	Attacher:    "v4.13.0",
 	Resizer:     "v2.2.0",
 	Snapshotter: "v8.6.0",
+	Registrar:   "v2.15.0",
 }
 
 // Images are the images of the containers, by name.

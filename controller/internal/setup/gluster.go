@@ -1,0 +1,49 @@
+package setup
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"quarry.storage/quarry/controller/internal/decide/gluster/csi"
+	servers "quarry.storage/quarry/controller/internal/gluster"
+	"quarry.storage/quarry/controller/internal/reconcile/driver"
+	"quarry.storage/quarry/controller/internal/reconcile/gluster"
+)
+
+// glusterClusters adds the reconciler of GlusterClusters and GlusterNodes.
+func glusterClusters(mgr manager.Manager, images driver.Images) error {
+	r := &gluster.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("quarry-controller"), Dial: dialServers,
+		Sidecars: csi.Sidecars{Provisioner: images[driver.Provisioner], Attacher: images[driver.Attacher], Registrar: images[driver.Registrar]},
+		Now:      time.Now, Suffix: nodeSuffix, Secret: serverSecret,
+	}
+	if err := r.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("add reconciler of glusterclusters: %w", err)
+	}
+	return nil
+}
+
+// dialServers returns how glusterd2 servers with a secret are reached.
+func dialServers(secret, ca []byte) (func(address string) (servers.API, error), error) {
+	c, err := servers.New(servers.Config{Secret: secret, CA: ca})
+	if err != nil {
+		return nil, err
+	}
+	return func(address string) (servers.API, error) { return c.At(address) }, nil
+}
+
+// nodeSuffix is the end of the name of a node. A name stands for data, so none is ever used twice: it has 40 random bits.
+func nodeSuffix() string { return strings.ToLower(rand.Text()[:8]) }
+
+// serverSecret is a secret as glusterd2 makes it: 64 hexadecimal digits.
+func serverSecret() string {
+	var b [32]byte
+	// It never fails: the runtime ends the process when the kernel has no randomness.
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
