@@ -1,0 +1,34 @@
+package ceph
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestStuck: a pod that does not start is told in the words of the kubelet and of its program, on one line, and one that only has not started yet is not.
+func TestStuck(t *testing.T) {
+	waits := func(reason, message string) corev1.ContainerStatus {
+		return corev1.ContainerStatus{Image: "i", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}
+	}
+	crashed := waits("CrashLoopBackOff", "")
+	crashed.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 255, Message: "exec /bin/sh:\n exec format error"}
+	for name, tt := range map[string]struct {
+		begin, main []corev1.ContainerStatus
+		want        string
+	}{
+		"nothing is known yet":     {nil, nil, ""},
+		"it is being made":         {nil, []corev1.ContainerStatus{waits("ContainerCreating", "")}, ""},
+		"it waits for its turn":    {[]corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}, []corev1.ContainerStatus{waits("PodInitializing", "")}, ""},
+		"no such image":            {[]corev1.ContainerStatus{waits("ErrImagePull", "not found")}, []corev1.ContainerStatus{waits("PodInitializing", "")}, "the pod p with image i does not start: ErrImagePull: not found."},
+		"of another architecture":  {[]corev1.ContainerStatus{crashed}, nil, "the pod p with image i does not start: CrashLoopBackOff; it said last: exec /bin/sh: exec format error."},
+		"it runs":                  {nil, []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}, ""},
+		"its program is not there": {nil, []corev1.ContainerStatus{waits("RunContainerError", `exec: "/usr/bin/ceph-mon"`)}, `the pod p with image i does not start: RunContainerError: exec: "/usr/bin/ceph-mon".`},
+	} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Status: corev1.PodStatus{InitContainerStatuses: tt.begin, ContainerStatuses: tt.main}}
+		if got := stuck(p); got != tt.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
