@@ -48,6 +48,9 @@ func TestDeploy_podsAndClaimsAreReadByRolesOfTheirOwn(t *testing.T) {
 		// Bound in the namespaces of those that use them.
 		"quarry-statefulcluster": {"pods: create delete patch", "persistentvolumeclaims: create delete patch"},
 		"quarry-harbor":          {"persistentvolumeclaims: list delete"},
+		"quarry-gluster":         {"persistentvolumeclaims: list create delete", "pods: list"},
+		// Of another program, the drivers of Gluster.
+		"quarry-gluster-driver": {"persistentvolumeclaims: get list watch update"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what ClusterRoles say of pods and claims (-want +got):\n%s", diff)

@@ -6,6 +6,19 @@ import (
 	"quarry.storage/quarry/agent/internal/plan"
 )
 
+// gone returns nil for a volume that is not seen and does not exist: the caller forgets it. The error says why it may exist all the same.
+func gone(s plan.Snapshot, g group, want Spec) error {
+	if err := s.Nowhere(want.Group, want.OwnerUID); err != nil {
+		return fmt.Errorf("volume %s is not seen: %w", want.Name, err)
+	}
+	if g.Partial {
+		// Each disk says what the group has, and one that was away meanwhile says what it had: those that are there may all be of before.
+		return fmt.Errorf("volume %s is not seen in group %s: %w, and may know more; it is gone for sure once the device is back or the group has forgotten it",
+			want.Name, g.Name, plan.ErrPartial)
+	}
+	return nil
+}
+
 // remove is Delete of a volume that is at work.
 func remove(s plan.Snapshot, want Spec) (Plan, error) {
 	g, v, exists, err := find(s, want)
@@ -13,16 +26,7 @@ func remove(s plan.Snapshot, want Spec) (Plan, error) {
 	case err != nil:
 		return Plan{}, err
 	case !exists:
-		// The caller forgets a volume that is gone.
-		if err := s.Nowhere(want.Group, want.OwnerUID); err != nil {
-			return Plan{}, fmt.Errorf("volume %s is not seen: %w", want.Name, err)
-		}
-		if g.Partial {
-			// Each disk says what the group has, and one that was away meanwhile says what it had: those that are there may all be of before.
-			return Plan{}, fmt.Errorf("volume %s is not seen in group %s: %w, and may know more; it is gone for sure once the device is back or the group has forgotten it",
-				want.Name, g.Name, plan.ErrPartial)
-		}
-		return Plan{}, nil
+		return Plan{}, gone(s, g, want)
 	case v.Open && !v.Suspended:
 		// Whoever looks at a suspended device waits with it open, as udev does. LVM looks again once it is at work.
 		return Plan{}, fmt.Errorf("volume %s in group %s: %w: it is mounted, or open as a device", v.Name, g.Name, plan.ErrInUse)

@@ -25,14 +25,12 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// What the controller may write for a GlusterCluster is not here: deploy/rbac/gluster.yaml grants it per namespace.
+// What the controller may write for a GlusterCluster, and read of pods and claims, is not here: deploy/rbac/gluster.yaml grants it per namespace.
 //
 // +kubebuilder:rbac:groups=quarry.storage,resources=glusterclusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=quarry.storage,resources=glusternodes,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=quarry.storage,resources=glusterclusters/status;glusternodes/status,verbs=patch
 // +kubebuilder:rbac:groups=quarry.storage,resources=glusterclusters/finalizers;glusternodes/finalizers,verbs=update
-// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
-// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch
@@ -82,6 +80,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if err := r.look(ctx, s); err != nil {
 		s.blind = err
+		if kube.Denied(err) && s.cluster != nil {
+			return ctrl.Result{}, errors.Join(err, r.denied(ctx, s, err))
+		}
 		return kube.Retry(ctx, ctrl.Result{}, errors.Join(err, r.writeStatus(ctx, s)))
 	}
 	// Each of these goes on for the others if one has an error.

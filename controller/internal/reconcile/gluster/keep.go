@@ -32,8 +32,7 @@ func (r *Reconciler) keep(ctx context.Context, s *scope) error {
 	}
 	if err := r.makeCommon(ctx, s); err != nil {
 		if kube.Denied(err) {
-			s.etcd = metav1.Condition{Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonAccessDenied, Message: fmt.Sprintf(
-				"Quarry lacks a right in namespace %s: bind the ClusterRole quarry-gluster there, as docs/gluster.md says. %v", c.Namespace, err)}
+			s.etcd = lacking(c, err)
 		}
 		return err
 	}
@@ -42,6 +41,14 @@ func (r *Reconciler) keep(ctx context.Context, s *scope) error {
 		return err
 	}
 	return nil
+}
+
+// lacking is the condition of etcd while a right is missing.
+func lacking(c *v1alpha1.GlusterCluster, err error) metav1.Condition {
+	return metav1.Condition{
+		Type: v1alpha1.ConditionEtcdReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonAccessDenied, ObservedGeneration: c.Generation,
+		Message: fmt.Sprintf("Quarry lacks a right in namespace %s: bind the ClusterRole quarry-gluster there, as docs/gluster.md says. %v", c.Namespace, err),
+	}
 }
 
 // annotationEtcd is on a GlusterCluster once its etcd had a quorum: from then on it may hold what glusterd2 knows of the pool, and no claim of it is made again.

@@ -63,6 +63,16 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 	return errors.Join(errs...)
 }
 
+// denied tells that the pool cannot be looked at, for want of a right. What was seen before stays.
+func (r *Reconciler) denied(ctx context.Context, s *scope, err error) error {
+	c := lacking(s.cluster, err)
+	meta.SetStatusCondition(&s.cluster.Status.Conditions, c)
+	c.Type = v1alpha1.ConditionReady
+	meta.SetStatusCondition(&s.cluster.Status.Conditions, c)
+	_, err = kube.WriteStatus(ctx, r.Client, s.before, s.cluster)
+	return err
+}
+
 func eventKind(is v1alpha1.MemberState) string {
 	if nodestate.State(is) == nodestate.Offline {
 		return corev1.EventTypeWarning
