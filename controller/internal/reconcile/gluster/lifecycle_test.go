@@ -222,7 +222,7 @@ func TestNode_removalIsKilled(t *testing.T) {
 	n := s.full()
 	s.remove(n)
 	kills := s.killed("it is gone", s.in(n, "gone"))
-	if kills < 15 {
+	if kills < 8 {
 		t.Errorf("the process was ended only %d times", kills)
 	}
 	s.whole()
