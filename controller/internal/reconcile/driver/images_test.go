@@ -19,6 +19,7 @@ func TestNewImages(t *testing.T) {
 				Driver: "quarry.storage/controller:dev", Provisioner: "registry.k8s.io/sig-storage/csi-provisioner:v6.3.0",
 				Attacher: "registry.k8s.io/sig-storage/csi-attacher:v4.13.0",
 				Resizer:  "registry.k8s.io/sig-storage/csi-resizer:v2.2.0", Snapshotter: "registry.k8s.io/sig-storage/csi-snapshotter:v8.6.0",
+				Registrar: "registry.k8s.io/sig-storage/csi-node-driver-registrar:v2.15.0",
 			},
 		},
 		{
@@ -26,6 +27,7 @@ func TestNewImages(t *testing.T) {
 			want: Images{
 				Driver: "a:b", Provisioner: "mirror.example:5000/k8s/csi-provisioner:v6.3.0", Resizer: "x.example/r@sha256:00",
 				Attacher: "mirror.example:5000/k8s/csi-attacher:v4.13.0", Snapshotter: "mirror.example:5000/k8s/csi-snapshotter:v8.6.0",
+				Registrar: "mirror.example:5000/k8s/csi-node-driver-registrar:v2.15.0",
 			},
 		},
 		{name: "no own image", wantErr: "image of driver"},
