@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -8,16 +9,18 @@ import (
 // TestParse_controllers: kinds that nobody uses are switched off, and a typo is no way to switch one off or on.
 func TestParse_controllers(t *testing.T) {
 	for arg, want := range map[string]string{
-		"":                        "cluster glustercluster harborcluster iscsi nfs pin statefulcluster",
-		"*":                       "cluster glustercluster harborcluster iscsi nfs pin statefulcluster",
-		"*,-harborcluster":        "cluster glustercluster iscsi nfs pin statefulcluster",
-		"-harborcluster,*":        "cluster glustercluster iscsi nfs pin statefulcluster",
+		"":                        "cluster harborcluster iscsi nfs pin statefulcluster",
+		"*":                       "cluster harborcluster iscsi nfs pin statefulcluster",
+		"*,-harborcluster":        "cluster iscsi nfs pin statefulcluster",
+		"-harborcluster,*":        "cluster iscsi nfs pin statefulcluster",
 		"pin":                     "pin",
 		"-harborcluster,pin":      "pin",
-		"*,-pin,-statefulcluster": "cluster glustercluster harborcluster iscsi nfs",
-		"*,-nfs,-iscsi":           "cluster glustercluster harborcluster pin statefulcluster",
+		"*,-pin,-statefulcluster": "cluster harborcluster iscsi nfs",
+		"*,-nfs,-iscsi":           "cluster harborcluster pin statefulcluster",
 		"cluster,pin":             "cluster pin",
-		"*,-cluster":              "glustercluster harborcluster iscsi nfs pin statefulcluster",
+		"*,-cluster":              "harborcluster iscsi nfs pin statefulcluster",
+		"*,glustercluster":        "cluster glustercluster harborcluster iscsi nfs pin statefulcluster",
+		"glustercluster,-pin,*":   "cluster glustercluster harborcluster iscsi nfs statefulcluster",
 		"*,-statefulclusters":     "error",
 		"Cluster":                 "error",
 		"clusters":                "error",
@@ -42,7 +45,7 @@ func TestParse_controllers(t *testing.T) {
 			t.Errorf("%q: %s (%v), want %s", arg, got, err, want)
 		}
 	}
-	if off := (Config{Controllers: []string{"*", "-nfs"}}).off(); len(off) != 1 || off[0] != controllerNfs {
+	if off := (Config{Controllers: []string{"*", "-nfs"}}).off(); !slices.Equal(off, []string{controllerGluster, controllerNfs}) {
 		t.Errorf("off are %v", off)
 	}
 	if !(Config{}).runs(controllerPin) {

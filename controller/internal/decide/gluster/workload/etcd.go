@@ -51,6 +51,9 @@ func member(c *v1alpha1.GlusterCluster, i int) corev1.Container {
 		Name: PartEtcd, Image: string(c.Spec.Images.Etcd), Command: []string{"etcd"}, Args: etcdArguments(c, i),
 		Ports:        []corev1.ContainerPort{{Name: "client", ContainerPort: EtcdPort}, {Name: "peer", ContainerPort: etcdPeerPort}, {Name: "health", ContainerPort: etcdHealthPort}},
 		VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: etcdData}, {Name: "tls", MountPath: etcdDir, ReadOnly: true}},
+		// A member proves by its certificate that it is one: the authority makes certificates for this pool alone. Its address proves nothing, and the name that DNS
+		// has for the address of a pod ends with the domain of the Kubernetes cluster, which no certificate has. The first name is that of etcd before 3.6.
+		Env: []corev1.EnvVar{{Name: "ETCD_EXPERIMENTAL_PEER_SKIP_CLIENT_SAN_VERIFICATION", Value: "true"}, {Name: "ETCD_PEER_SKIP_CLIENT_SAN_VERIFICATION", Value: "true"}},
 		ReadinessProbe: &corev1.Probe{
 			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/health", Port: intstr.FromInt32(etcdHealthPort)}},
 			PeriodSeconds: 5, TimeoutSeconds: 5,
