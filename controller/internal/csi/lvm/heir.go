@@ -110,6 +110,11 @@ func (b *Backend) inheritedBy(ctx context.Context, p spot, n decide.Node, may fu
 	has := func(g decide.Group) bool { return may(g.UUID) && slices.Contains(g.Volumes, p.id.Name) }
 	for _, g := range slices.Concat(n.Groups, n.OtherNodes) {
 		if !has(g) {
+			if g.Partial && g.Name == p.id.Group && may(g.UUID) {
+				// The disks that are there may all be of before: see faded.
+				return nil, volume.Refuse(volume.Unavailable, "%s may be in volume group %s, which is on node %s now and does not show it, as a disk of the group is missing there. "+
+					"It is asked again until the disk is back or the group has forgotten it", p.id.Name, g.Name, n.Name)
+			}
 			continue
 		}
 		if named, err := b.renamed(ctx, p.id, n.Name, g.Name); named || err != nil {

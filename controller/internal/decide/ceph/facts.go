@@ -27,6 +27,8 @@ type Host struct {
 	Name string
 	// Serving: its node and its agent can be worked with now.
 	Serving bool
+	// Unable: it cannot run one more daemon of the kind that is asked about now, or nobody knows whether it can. It may be able later, so what is to be replaced waits for it.
+	Unable bool
 	// Leaving: it goes for good. Maintenance: it goes for a while.
 	Leaving, Maintenance bool
 }

@@ -121,7 +121,7 @@ func (w Monitors) surplus(q Quorum) (r MonitorRecord, why string, found bool) {
 	if len(leaving) > 0 {
 		r := leaving[0]
 		// Its successor comes first where there can be one: then the number of those that may fail stays the same.
-		if _, free := w.free(); free && q.has(r.Name) && w.staying() < w.Target() {
+		if w.roomy() && q.has(r.Name) && w.staying() < w.Target() {
 			return MonitorRecord{}, "", false
 		}
 		return r, "Its host leaves the Cluster.", true
@@ -191,12 +191,19 @@ func (w Monitors) add(p *Plan, q Quorum) {
 	p.step(Step{Do: StartMonitor, Name: w.Next, Host: h.Name, ID: -1, Why: "The Cluster wants more monitors."})
 }
 
+// roomy reports whether a host could take a monitor now, or once it is able to.
+func (w Monitors) roomy() bool {
+	return slices.ContainsFunc(w.Hosts, func(h Host) bool {
+		return h.Serving && !h.Leaving && !h.Maintenance && !slices.ContainsFunc(w.Records, func(r MonitorRecord) bool { return r.Host == h.Name })
+	})
+}
+
 // free is the first host, by name, that can run a monitor and has none.
 func (w Monitors) free() (Host, bool) {
 	var free []Host
 	for _, h := range w.Hosts {
 		taken := slices.ContainsFunc(w.Records, func(r MonitorRecord) bool { return r.Host == h.Name })
-		if h.Serving && !h.Leaving && !h.Maintenance && !taken {
+		if h.Serving && !h.Unable && !h.Leaving && !h.Maintenance && !taken {
 			free = append(free, h)
 		}
 	}

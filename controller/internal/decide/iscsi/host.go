@@ -281,16 +281,11 @@ func (h host) farewell(recorded, keyed bool) (out []backend.Step) {
 		}
 		out = append(out, s)
 	}
-	if h.LoggedIn() || keyed || h.Seen.Recorded {
+	if h.LoggedIn() || keyed || h.Seen.Recorded && h.usedByUs() {
 		// A logout that was cut off leaves records without a session.
 		s := h.step(v1alpha1.ActionLogout, "The node uses the LUN no more.")
 		s.Target = h.view.target
 		out = append(out, s)
 	}
 	return out
-}
-
-// mine reports whether the node has something of this Iscsi.
-func (h host) mine() bool {
-	return h.m.Object != nil && (h.m.Object.Spec.Lun != nil || h.m.Object.Spec.Reservation != nil)
 }

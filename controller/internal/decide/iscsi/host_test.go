@@ -334,8 +334,13 @@ func TestDecide_leave(t *testing.T) {
 		"nothing was ever made":                             {loggedIn("n1"), (*scene).delete, []string{"Logout"}, ""},
 		"a logout was cut off after it ended the session": {fresh("n1"), func(s *scene) {
 			s.host("n1", func(h *Host) { h.Seen.Recorded = true })
+			s.member("n1").Annotations = map[string]string{v1alpha1.AnnotationChap: ""}
 			s.delete()
 		}, []string{"Logout"}, ""},
+		"somebody else made the records of the target": {fresh("n1"), func(s *scene) {
+			s.host("n1", func(h *Host) { h.Seen.Recorded = true })
+			s.delete()
+		}, nil, ""},
 		"no node ever logged in":  {fresh("n1"), (*scene).delete, nil, ""},
 		"the making was cut off":  {keyed("n1"), func(s *scene) { s.delete(); s.member("n1").Spec.Group = &v1alpha1.MemberGroup{Name: "vg"} }, all, ""},
 		"keys were granted alone": {keyed("n1"), (*scene).delete, all, ""},

@@ -139,3 +139,20 @@ func bad(reason, message string) backend.Finding {
 func fenced(m *v1alpha1.Member) bool {
 	return m != nil && m.Spec.Reservation != nil && m.Spec.Reservation.Fenced
 }
+
+// usedByUs reports whether the node ever logged in for this Iscsi: somebody else may have made the records of the target, and may need them.
+func (h host) usedByUs() bool {
+	if h.mine() {
+		return true
+	}
+	if h.m.Object == nil {
+		return false
+	}
+	_, loggedIn := h.m.Object.Annotations[v1alpha1.AnnotationChap]
+	return loggedIn
+}
+
+// mine reports whether the node has something of this Iscsi.
+func (h host) mine() bool {
+	return h.m.Object != nil && (h.m.Object.Spec.Lun != nil || h.m.Object.Spec.Reservation != nil)
+}

@@ -92,15 +92,17 @@ func (v *View) spread(p *plan, hosts []ceph.Host, kind string, count int) {
 		if len(stay) >= count {
 			break
 		}
-		if h.Serving && !h.Leaving && !h.Maintenance && !slices.ContainsFunc(have, func(w Workload) bool { return w.Node == h.Name }) {
+		if h.Serving && !h.Unable && !h.Leaving && !h.Maintenance && !slices.ContainsFunc(have, func(w Workload) bool { return w.Node == h.Name }) {
 			d := cephpod.Daemon{Kind: kind, ID: cephname.OnNode(h.Name), Node: h.Name}
 			v.deploy(p, d, v1alpha1.ActionDeployDaemon, "The Cluster wants it.")
 			stay = append(stay, Workload{Kind: kind, ID: d.ID, Node: h.Name})
 		}
 	}
 	ready := slices.ContainsFunc(stay, func(w Workload) bool { return w.Ready })
+	// A host that stays and cannot take one now, as its agent is away or it has too little memory, may be able later.
+	later := slices.ContainsFunc(hosts, func(h ceph.Host) bool { return !h.Leaving })
 	for _, w := range gone {
-		if !ready && len(stay) > 0 {
+		if !ready && later && count > 0 {
 			p.wait("%s.%s on %s stays until another one runs.", kind, w.ID, w.Node)
 			continue
 		}

@@ -203,6 +203,15 @@ func (v *View) has(node, kind string) bool {
 
 // short reports whether the Cluster has fewer daemons of a kind than it wants and has hosts for.
 func (v *View) short(kind string) bool {
+	if is, known := v.lacks[kind]; known {
+		return is
+	}
+	is := v.countShort(kind)
+	v.lacks[kind] = is
+	return is
+}
+
+func (v *View) countShort(kind string) bool {
 	have, stay := 0, 0
 	hosts := v.hosts()
 	for _, h := range hosts {
@@ -217,7 +226,7 @@ func (v *View) short(kind string) bool {
 	return have < min(want, stay)
 }
 
-// able are the hosts as they are for daemons of a kind that are to be made: one that cannot run another daemon does not serve. Where one is on record it is left as it is.
+// able are the hosts as they are for daemons of a kind that are to be made: one that cannot run another daemon is not able. Where one is on record it is left as it is.
 func (v *View) able(hosts []ceph.Host, kind string) []ceph.Host {
 	out := slices.Clone(hosts)
 	if !v.short(kind) {
@@ -225,7 +234,7 @@ func (v *View) able(hosts []ceph.Host, kind string) []ceph.Host {
 	}
 	for i, h := range out {
 		if h.Serving && !h.Leaving && !v.has(h.Name, kind) && !v.unable(h.Name, map[string]int{kind: 1}).IsZero() {
-			out[i].Serving = false
+			out[i].Unable = true
 		}
 	}
 	return out
@@ -233,14 +242,14 @@ func (v *View) able(hosts []ceph.Host, kind string) []ceph.Host {
 
 // tellUnable says which hosts get no daemon that the Cluster lacks, and which pods do not start.
 func (v *View) tellUnable(p *plan, hosts []ceph.Host) {
+	kinds := slices.DeleteFunc([]string{cephname.DaemonMonitor, cephname.DaemonManager, cephname.DaemonMetadata}, func(kind string) bool { return !v.short(kind) })
 	for _, h := range hosts {
 		if h.Leaving {
 			continue
 		}
-		for _, kind := range []string{cephname.DaemonMonitor, cephname.DaemonManager, cephname.DaemonMetadata} {
-			if no := v.unable(h.Name, nil); h.Serving && !v.has(h.Name, kind) && v.short(kind) && !no.IsZero() {
+		if h.Serving && slices.ContainsFunc(kinds, func(kind string) bool { return !v.has(h.Name, kind) }) {
+			if no := v.unable(h.Name, nil); !no.IsZero() {
 				p.wait("Host %s %s.", h.Name, no.Message)
-				break
 			}
 		}
 		for _, text := range v.seen.Workloads.Stuck[h.Name] {

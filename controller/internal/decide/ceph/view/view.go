@@ -33,6 +33,8 @@ type View struct {
 	seen    Observation
 	members map[string]*v1alpha1.Member
 	plan    plan
+	// lacks remembers of which kinds the Cluster has too few daemons.
+	lacks map[string]bool
 }
 
 var _ backend.View = (*View)(nil)
@@ -46,7 +48,7 @@ func New(o Observation) *View {
 
 // bare is the view of an observation before anything is decided.
 func bare(o Observation) *View {
-	v := &View{seen: o, members: map[string]*v1alpha1.Member{}}
+	v := &View{seen: o, members: map[string]*v1alpha1.Member{}, lacks: map[string]bool{}}
 	owner := backend.OwnerOf(o.Cluster)
 	for _, m := range o.World.Members {
 		node := string(m.Spec.Node)
