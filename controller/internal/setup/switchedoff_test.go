@@ -37,6 +37,8 @@ func newSite(t *testing.T) *site {
 	s := &site{t: t, admin: apitest.Client(t), cfg: Config{
 		Namespace: namespace, AgentNamespace: agentNamespace, AgentServiceAccount: "quarry-agent", MetricsAddress: "0", HealthAddress: "0", LeaderElection: true,
 	}}
+	// After the objects below: what controllers made of them, for the next test that has the same names.
+	t.Cleanup(s.forget)
 	keeper := &pki.Keeper{Client: clientOf(t, as(t, "quarry-controller")), Namespace: namespace, Now: time.Now}
 	if err := keeper.Keep(t.Context()); err != nil {
 		t.Fatal(err)
@@ -59,6 +61,30 @@ func newSite(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// forget removes the Members of the Cluster and the StorageNode.
+func (s *site) forget() {
+	ctx, members := context.Background(), &v1alpha1.MemberList{}
+	if err := s.admin.List(ctx, members); err != nil {
+		s.t.Error(err)
+	}
+	for _, m := range members.Items {
+		if m.Spec.Of.Name != s.cluster.Name {
+			continue
+		}
+		m.Annotations = map[string]string{v1alpha1.AnnotationRemove: string(m.UID)}
+		m.Finalizers = nil
+		if err := s.admin.Update(ctx, &m); err != nil {
+			s.t.Error(err)
+		}
+		if err := s.admin.Delete(ctx, &m); client.IgnoreNotFound(err) != nil {
+			s.t.Error(err)
+		}
+	}
+	if err := s.admin.Delete(ctx, &v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: offNode}}); client.IgnoreNotFound(err) != nil {
+		s.t.Error(err)
+	}
 }
 
 // create makes an object that goes with the test.
