@@ -21,6 +21,7 @@ import (
 func TestBadInput_answers(t *testing.T) {
 	t.Parallel()
 	s := newSuite(t)
+	s.patience = 2 * time.Second
 	s.pool(4)
 	s.until("it runs", s.running(4))
 	s.volume()

@@ -40,6 +40,8 @@ const secret = "0123456789abcdef"
 
 // suite is the reconciler in a namespace of a real API server, with stand-ins for the servers. The test itself is the kubelet.
 type suite struct {
+	// patience is how long an answer is waited for: long, as a busy machine is slow, unless a test has servers that hang.
+	patience  time.Duration
 	t         *testing.T
 	client    client.WithWatch
 	r         *Reconciler
@@ -75,7 +77,8 @@ func newSuite(t *testing.T, changes ...func(*cluster.Config)) *suite {
 		change(&cfg)
 	}
 	s := &suite{
-		t: t, client: c, events: events.NewFakeRecorder(10000), namespace: ns.Name, world: cluster.New(cfg), servers: map[string]*server{}, seen: map[string]bool{},
+		patience: 20 * time.Second,
+		t:        t, client: c, events: events.NewFakeRecorder(10000), namespace: ns.Name, world: cluster.New(cfg), servers: map[string]*server{}, seen: map[string]bool{},
 		etcd: workload.Members, halted: map[string]bool{},
 	}
 	t.Cleanup(s.world.Close)
@@ -107,7 +110,7 @@ func must(t *testing.T, err error) {
 
 // dial reaches the stand-in that has an address.
 func (s *suite) dial(auth, ca []byte) (func(string) (servers.API, error), error) {
-	c, err := servers.New(servers.Config{Secret: auth, CA: ca, Timeout: 2 * time.Second})
+	c, err := servers.New(servers.Config{Secret: auth, CA: ca, Timeout: s.patience})
 	if err != nil {
 		return nil, err
 	}
