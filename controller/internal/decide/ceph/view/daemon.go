@@ -98,18 +98,22 @@ func (v *View) spread(p *plan, hosts []ceph.Host, kind string, count int) {
 			stay = append(stay, Workload{Kind: kind, ID: d.ID, Node: h.Name})
 		}
 	}
-	ready := slices.ContainsFunc(stay, func(w Workload) bool { return w.Ready })
-	// A host that stays and cannot take one now, as its agent is away or it has too little memory, may be able later.
+	v.withdraw(p, kind, gone, slices.ContainsFunc(stay, func(w Workload) bool { return w.Ready }) || count == 0, hosts)
+	if len(stay) > count {
+		v.fewer(p, kind, stay[count:], count == 0 || stay[0].Ready)
+	}
+}
+
+// withdraw removes daemons from hosts that leave. While no other one runs they stay as long as a host stays: one that cannot take a daemon now, as its agent is away or it
+// has too little memory, may be able later.
+func (v *View) withdraw(p *plan, kind string, gone []Workload, runs bool, hosts []ceph.Host) {
 	later := slices.ContainsFunc(hosts, func(h ceph.Host) bool { return !h.Leaving })
 	for _, w := range gone {
-		if !ready && later && count > 0 {
+		if !runs && later {
 			p.wait("%s.%s on %s stays until another one runs.", kind, w.ID, w.Node)
 			continue
 		}
 		v.deploy(p, cephpod.Daemon{Kind: kind, ID: w.ID, Node: w.Node}, v1alpha1.ActionRemoveDaemon, "Its host leaves.")
-	}
-	if len(stay) > count {
-		v.fewer(p, kind, stay[count:], count == 0 || stay[0].Ready)
 	}
 }
 
