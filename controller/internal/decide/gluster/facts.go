@@ -35,7 +35,7 @@ type Pool struct {
 
 // Peer is a member of the pool.
 type Peer struct {
-	// ID is that of the GlusterNode's UID for our nodes: the server is started with it.
+	// ID is what spec.peer of the GlusterNode says for our nodes: the server is started with it, and keeps it when the object is restored under another UID.
 	ID string
 	// Addresses of the port for other members.
 	Addresses []string
