@@ -81,7 +81,7 @@ func (c *Client) dump(ctx context.Context) (ceph.Map, error) {
 		if o.OSD == nil || o.Up == nil || o.In == nil || !osd.ValidUUID(o.UUID) || !slices.Contains(o.State, "exists") {
 			return ceph.Map{}, fmt.Errorf("osd dump: OSD with UUID %q and state %q", o.UUID, o.State)
 		}
-		m.OSDs = append(m.OSDs, ceph.OSD{ID: *o.OSD, UUID: o.UUID, Up: *o.Up == 1, In: *o.In == 1, New: slices.Contains(o.State, "new")})
+		m.OSDs = append(m.OSDs, ceph.OSD{ID: *o.OSD, UUID: o.UUID, Up: *o.Up == 1, In: *o.In == 1, New: slices.Contains(o.State, "new"), AutoOut: slices.Contains(o.State, "autoout")})
 	}
 	return m, nil
 }

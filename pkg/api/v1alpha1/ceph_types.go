@@ -63,8 +63,8 @@ type CephSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=9
 	MDS int32 `json:"mds,omitempty"`
-	// AutoReplace gives an OSD that died up without a person's approval, where nothing can be lost by it: it is down and Ceph has marked it out, its disk is gone or clean, every placement
-	// group has all of its copies elsewhere, Ceph says that it is safe to destroy, and no other OSD leaves. In all other cases a person approves ReplaceOSD, as without this.
+	// AutoReplace gives an OSD that died up without a person's approval, where nothing can be lost by it: it is down and Ceph itself marked it out, its disk is clean, or was missing for an hour without a break while
+	// its host ran, every placement group has all of its copies elsewhere, Ceph says that it is safe to destroy, and no other OSD leaves. In all other cases a person approves ReplaceOSD, as without this.
 	// +optional
 	AutoReplace bool `json:"autoReplace,omitempty"`
 	// Metrics of Ceph are served by its managers, at port 9283 of their nodes, without encryption and to everybody who can connect. The Service ceph-NAME-metrics in namespace quarry-ceph
@@ -203,9 +203,13 @@ type MemberOSD struct {
 	// Outed and Purged are written before Ceph is asked to mark the OSD out, and to forget it. Both end when it is registered anew, or brought in.
 	// +optional
 	Outed bool `json:"outed"`
-	// Replaced: a person approved that the OSD, which died, is given up. It leaves as those of a host that leaves do.
+	// Replaced: the OSD, which died, is given up. It leaves as those of a host that leaves do.
 	// +optional
 	Replaced bool `json:"replaced,omitempty"`
+	// AutoReplaced: no person approved that, spec.ceph.autoReplace did. If the disk comes back before the OSD is purged, the OSD stays. If it comes back later, a person approves that it
+	// is cleared.
+	// +optional
+	AutoReplaced bool `json:"autoReplaced,omitempty"`
 	// +optional
 	Purged bool `json:"purged"`
 }

@@ -156,6 +156,7 @@ const (
 	ActionInOSD               = "InOSD"
 	ActionPurgeOSD            = "PurgeOSD"
 	ActionReplaceOSD          = "ReplaceOSD"
+	ActionKeepOSD             = "KeepOSD"
 	ActionZapOSD              = "ZapOSD"
 	ActionRemoveHost          = "RemoveHost"
 	ActionChangePool          = "ChangePool"

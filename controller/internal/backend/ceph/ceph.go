@@ -140,6 +140,7 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 	}
 	k := b.memory.of(c.UID)
 	o.Verdicts = b.inspect(ctx, c, w.Members, o.Nodes, k)
+	o.Missing = b.missing(w.Members, o.Nodes, k)
 	quiet := false
 	if old, ok := last.(*view.View); ok && old != nil {
 		quiet = old.Quiet()

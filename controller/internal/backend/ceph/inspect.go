@@ -41,6 +41,32 @@ func (b *Backend) inspect(ctx context.Context, c *v1alpha1.Cluster, members []*v
 	return out
 }
 
+// missing says since when disks on record are missing. What is not seen to be missing now, or a host that booted again, ends that.
+func (b *Backend) missing(members []*v1alpha1.Member, nodes map[string]decide.Node, k *known) map[string]time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	was := k.missing
+	k.missing = map[string]absence{}
+	out := map[string]time.Time{}
+	for _, m := range members {
+		node := nodes[string(m.Spec.Node)]
+		if m.Spec.Ceph == nil || !node.Up() || node.BootID == "" {
+			continue
+		}
+		for _, r := range m.Spec.Ceph.OSDs {
+			if _, there := view.Device(node, r); there {
+				continue
+			}
+			a, known := was[r.UUID]
+			if !known || a.boot != node.BootID {
+				a = absence{node.BootID, b.Now()}
+			}
+			k.missing[r.UUID], out[r.UUID] = a, a.since
+		}
+	}
+	return out
+}
+
 func (b *Backend) inspectOne(ctx context.Context, c *v1alpha1.Cluster, node decide.Node, r v1alpha1.MemberOSD, k *known) (osd.Verdict, bool) {
 	d, there := view.Device(node, r)
 	if !there {

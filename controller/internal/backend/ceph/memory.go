@@ -32,6 +32,14 @@ type known struct {
 	verdicts map[string]judged
 	// clocks of nodes, as they were read last.
 	clocks map[string]clock
+	// missing are disks that agents tell nothing of, by the UUID of their OSDs.
+	missing map[string]absence
+}
+
+// absence is since when an agent tells of no such disk, without a break, and in which boot of its host.
+type absence struct {
+	boot  string
+	since time.Time
 }
 
 // clock is that of a node, and when it was read.
@@ -52,7 +60,7 @@ func (m *memory) of(uid types.UID) *known {
 	defer m.mu.Unlock()
 	k := m.clusters[uid]
 	if k == nil {
-		k = &known{verdicts: map[string]judged{}, clocks: map[string]clock{}}
+		k = &known{verdicts: map[string]judged{}, clocks: map[string]clock{}, missing: map[string]absence{}}
 		m.clusters[uid] = k
 	}
 	return k

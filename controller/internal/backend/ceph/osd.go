@@ -76,9 +76,18 @@ func (b *Backend) zap(ctx context.Context, s view.Step) error {
 	})
 }
 
-// replace puts on record that a person gave the OSD up. What follows is decided anew.
+// replace puts on record that the OSD is given up, and whether a person was asked. What follows is decided anew.
 func (b *Backend) replace(ctx context.Context, s view.Step) error {
-	return b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Replaced = true })
+	return b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Replaced, o.AutoReplaced = true, s.Loses == "" })
+}
+
+// keep takes back what nobody approved.
+func (b *Backend) keep(ctx context.Context, s view.Step) error {
+	return b.osd(ctx, s, func(o *v1alpha1.MemberOSD) {
+		if o.AutoReplaced && !o.Purged {
+			o.Replaced, o.AutoReplaced = false, false
+		}
+	})
 }
 
 // setNoOut puts on record that the flag is the Cluster's, and then sets it.

@@ -108,6 +108,9 @@ func (c *Cluster) osdDump() any {
 		if o.Up {
 			state = append(state, "up")
 		}
+		if o.AutoOut {
+			state = append(state, "autoout")
+		}
 		osds = append(osds, object{"osd": o.ID, "uuid": o.UUID, "up": number(o.Up), "in": number(o.In), "state": state})
 	}
 	for _, p := range c.Pools {

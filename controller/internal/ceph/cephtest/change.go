@@ -99,7 +99,7 @@ func (c *Cluster) newOSD(args []string) (any, int, string) {
 func (c *Cluster) place(in bool) act {
 	return func(args []string) (any, int, string) {
 		if o := c.find(args[0]); o != nil {
-			o.In = in
+			o.In, o.AutoOut = in, false
 		}
 		return nil, 0, ""
 	}

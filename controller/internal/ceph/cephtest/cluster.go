@@ -21,11 +21,13 @@ const Version = "20.2.4"
 
 // OSD is one of the cluster.
 type OSD struct {
-	ID       int
-	UUID     string
-	Host     string
-	Up, In   bool
-	New      bool
+	ID     int
+	UUID   string
+	Host   string
+	Up, In bool
+	New    bool
+	// AutoOut: the monitors marked it out by themselves.
+	AutoOut  bool
 	KB, Used int64
 	// Holds: placement groups have copies on it. Needed: some would have too few without it.
 	Holds, Needed bool

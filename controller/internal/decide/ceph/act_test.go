@@ -15,7 +15,7 @@ func (w *world) happen() {
 	case 0:
 		h.Serving = !h.Serving
 	case 1:
-		h.Leaving = w.staying() > 2
+		h.Leaving = w.staying() > 2 && (!w.auto || w.r.IntN(8) == 0)
 		w.note("host %s leaves: %t", h.Name, h.Leaving)
 	case 2:
 		h.Leaving = false
@@ -36,23 +36,40 @@ func (w *world) happen() {
 	case 11:
 		h.Maintenance = !h.Maintenance
 	}
+	for _, x := range w.disks {
+		switch {
+		case !x.Missing:
+		case w.r.IntN(6) == 0:
+			x.Missing, x.MissingFor = false, 0
+			w.note("disk of osd.%d is back", x.id)
+		case w.r.IntN(2) == 0:
+			x.osd.In, x.osd.AutoOut = false, x.known
+		}
+	}
 }
 
 // happenTo has the daemon of an OSD end or run again, Ceph mark one out that is down, or a person give up a disk.
 func (w *world) happenTo(d *worldDisk) {
-	switch w.r.IntN(4) {
+	switch w.r.IntN(5) {
 	case 0, 1:
-		if d.known && d.Deployed == Yes && !d.dead {
+		if d.known && d.Deployed == Yes && !d.dead && !d.Missing {
 			d.osd.Up = !d.osd.Up
 			w.note("osd.%d is up: %t", d.id, d.osd.Up)
 		}
 	case 2:
 		if d.known && !d.osd.Up && !d.osd.New {
-			d.osd.In = false
+			d.osd.In, d.osd.AutoOut = false, true
 			w.note("Ceph marks osd.%d out", d.id)
 		}
 	case 3:
-		d.Leaving = !d.Leaving && d.known
+		if d.Leaving || !w.auto || w.r.IntN(8) == 0 {
+			d.Leaving, d.AutoReplaced = !d.Leaving && d.known, false
+		}
+	case 4:
+		if d.known && !d.osd.New && !d.dead && !w.lastCopy(d) {
+			d.osd.Up, d.Missing, d.MissingFor = false, true, awayFor
+			w.note("disk of osd.%d is away", d.id)
+		}
 	}
 }
 
@@ -171,9 +188,16 @@ func (w *world) takePool(s Step, cut bool) {
 	}
 }
 
+func (w *world) leaving(host string) bool {
+	return slices.ContainsFunc(w.hosts, func(h Host) bool { return h.Name == host && h.Leaving })
+}
+
 // wrong says why a step on an OSD must not be taken; empty if it may be.
 func (w *world) wrong(s Step, d *worldDisk) string {
 	holds := slices.ContainsFunc(w.groups, func(g []string) bool { return slices.Contains(g, d.UUID) })
+	if s.Do == ZapOSD && s.Loses == "" && d.AutoReplaced && !d.Missing && !d.dead && d.Kind == osd.Ready && !w.leaving(d.Host) {
+		return "nobody approved that it goes, and it is back"
+	}
 	bad := map[Action]bool{
 		ZapOSD:     d.known || d.osd.Up || holds && !d.dead,
 		PurgeOSD:   d.osd.Up || d.Deployed != No || holds,
@@ -190,7 +214,12 @@ func (w *world) wrong(s Step, d *worldDisk) string {
 func (d *worldDisk) record(s Step) {
 	d.Outed = d.Outed && s.Do != InOSD || s.Do == OutOSD
 	d.Purged = d.Purged && s.Do != RegisterOSD || s.Do == PurgeOSD
-	d.Leaving = d.Leaving || s.Do == ReplaceOSD
+	switch {
+	case s.Do == ReplaceOSD:
+		d.Leaving, d.AutoReplaced = true, s.Loses == ""
+	case s.Do == KeepOSD && !d.Purged:
+		d.Leaving, d.AutoReplaced = false, false
+	}
 }
 
 func (w *world) takeOSD(s Step, d *worldDisk, cut bool) {
@@ -212,7 +241,7 @@ func (w *world) takeOSD(s Step, d *worldDisk, cut bool) {
 		d.Kind = osd.Ready
 	case StartOSD:
 		d.Deployed = Yes
-		d.osd.Up, d.osd.New, d.osd.Host = !d.dead, false, d.Host
+		d.osd.Up, d.osd.New, d.osd.Host = !d.dead && !d.Missing, false, d.Host
 	case StopOSD:
 		d.Deployed, d.osd.Up = No, false
 	case OutOSD, InOSD:
@@ -220,6 +249,7 @@ func (w *world) takeOSD(s Step, d *worldDisk, cut bool) {
 	case PurgeOSD:
 		d.known, d.osd = false, OSD{}
 	case ZapOSD:
-		d.Kind, d.Leaving, d.Purged = osd.Empty, false, false
+		// A disk that is away keeps what is on it, and comes back as one that nobody has on record: here, as another one.
+		d.Kind, d.Leaving, d.Purged, d.AutoReplaced, d.Missing = osd.Empty, false, false, false, false
 	}
 }

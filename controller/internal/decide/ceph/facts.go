@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"quarry.storage/quarry/controller/internal/decide/answer"
 	"quarry.storage/quarry/pkg/osd"
@@ -96,8 +97,8 @@ type OSD struct {
 	UUID string
 	// Host in the CRUSH map; empty for one that never ran.
 	Host string
-	// Up: its daemon runs. In: data are placed on it. New: it never ran.
-	Up, In, New bool
+	// Up: its daemon runs. In: data are placed on it. New: it never ran. AutoOut: Ceph itself marked it out, and not a person.
+	Up, In, New, AutoOut bool
 	// SafeToDestroy is what Ceph says: no placement group needs what is on it. OKToStop: every one keeps enough copies without it.
 	SafeToDestroy, OKToStop Answer
 	// UsedBytes are taken on it, of TotalBytes. Both are 0 when that is not known.
@@ -158,8 +159,11 @@ type Disk struct {
 	Recorded bool
 	// Leaving: it is to be given back, because its host leaves, or because somebody approved that it is replaced.
 	Leaving bool
-	// Missing: the agent of its host answers, and tells of no such disk.
-	Missing bool
+	// Missing: the agent of its host answers, and tells of no such disk. MissingFor is how long this controller saw that without a break, in one boot of the host.
+	Missing    bool
+	MissingFor time.Duration
+	// AutoReplaced: it is given up, and no person approved that.
+	AutoReplaced bool
 	// Outed and Purged: the Cluster has put on record, before it asked for it, that the OSD is marked out, or purged. Both end when the disk is
 	// registered anew, or brought in: what is on it is worth something again.
 	Outed, Purged bool

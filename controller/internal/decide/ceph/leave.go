@@ -114,6 +114,9 @@ func (w OSDs) giveBack(s Step, d Disk) (Step, string) {
 		return s, fmt.Sprintf("Disk %s on %s is given back once its host answers.", d.Path, d.Host)
 	}
 	s.Do, s.Why = ZapOSD, "The monitors do not know the OSD any more."
+	if d.returned() && !w.host(d.Host).Leaving {
+		s.Loses = fmt.Sprintf("What is on disk %s of host %s is cleared. Its OSD was given up while the disk was away, when every placement group had all copies elsewhere.", d.Path, d.Host)
+	}
 	return s, ""
 }
 

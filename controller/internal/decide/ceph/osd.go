@@ -28,7 +28,10 @@ func (w OSDs) host(name string) Host {
 	return w.Hosts[i]
 }
 
-func (w OSDs) leaves(d Disk) bool { return d.Leaving || w.host(d.Host).Leaving }
+// leaves reports whether an OSD is to go. One that was given up without a person stays if its disk comes back before the monitors forgot it.
+func (w OSDs) leaves(d Disk) bool {
+	return d.Leaving && (d.Purged || !d.returned()) || w.host(d.Host).Leaving
+}
 
 // PlanOSDs returns the steps that bring OSDs up, for each disk one, and those by which they leave: of these at most one that cannot be taken back.
 func PlanOSDs(w OSDs, f Facts) Plan {
@@ -69,6 +72,8 @@ func (w OSDs) bringUp(p *Plan, d Disk, m Map) {
 		s.ID = o.ID
 	}
 	switch h := w.host(d.Host); {
+	case d.Leaving:
+		keep(p, s)
 	case d.Deployed == Unknown:
 		p.wait("Whether the daemon of disk %s on %s is deployed cannot be read.", d.Path, d.Host)
 	case known && !o.In && d.Outed:

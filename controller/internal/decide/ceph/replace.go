@@ -3,15 +3,19 @@ package ceph
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"quarry.storage/quarry/pkg/osd"
 )
+
+// awayFor is how long a disk is missing before it counts as gone: hosts boot without some of their disks at first, and a person needs time to put one back.
+const awayFor = time.Hour
 
 // offer gives up an OSD that died: one that is down, and that Ceph has marked out after its own interval. A person approves that. Until then, and as long as nobody approves, its
 // disk may come back with all that is on it. Where the spec says so it is given up without a person, if nothing can be lost by it.
 func (w OSDs) offer(p *Plan, d Disk, f Facts) {
 	o, known := f.Map.byUUID(d.UUID)
-	if !known || o.Up || o.In || o.New || d.Outed || d.Purged || !d.Recorded {
+	if !known || o.Up || o.In || o.New || d.Outed || d.Purged || d.Leaving || !d.Recorded {
 		return
 	}
 	switch h := w.host(d.Host); {
@@ -56,6 +60,10 @@ func (w OSDs) kept(p Plan, d Disk, o OSD, f Facts) string {
 		return fmt.Sprintf("%d of %d placement groups have all copies where they belong.", f.Groups.Clean, f.Groups.Total)
 	case o.SafeToDestroy != Yes:
 		return fmt.Sprintf("Ceph does not say that it is safe to destroy (%s).", o.SafeToDestroy)
+	case !o.AutoOut:
+		return "a person marked it out."
+	case d.Missing && d.MissingFor < awayFor:
+		return fmt.Sprintf("its disk has to be missing for %s without a break.", awayFor)
 	case w.others(p, d):
 		return "another OSD leaves now."
 	}
@@ -67,6 +75,15 @@ func (w OSDs) others(p Plan, d Disk) bool {
 	return slices.ContainsFunc(w.Disks, func(x Disk) bool { return x.UUID != d.UUID && (w.leaves(x) || x.Purged || x.Outed) }) ||
 		slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Do == ReplaceOSD && s.Loses == "" })
 }
+
+// keep takes back that an OSD is given up without a person: its disk is there again, and the monitors still know it.
+func keep(p *Plan, s Step) {
+	s.Do, s.Why = KeepOSD, "The OSD was given up without a person, and its disk is there again."
+	p.step(s)
+}
+
+// returned reports whether a disk whose OSD was given up without a person is there again, with something on it, or with what nobody knows.
+func (d Disk) returned() bool { return d.AutoReplaced && d.back() != "" }
 
 // back says why what was on a disk may come back, or be on it still; empty if the disk is gone, or clean.
 func (d Disk) back() string {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"quarry.storage/quarry/pkg/osd"
 )
@@ -51,7 +52,8 @@ func TestPlanOSDs_replace(t *testing.T) {
 
 // TestPlanOSDs_autoReplace: each single thing that is not as it has to be, or that nobody knows, leaves the replacement to a person.
 func TestPlanOSDs_autoReplace(t *testing.T) {
-	missing := func(d *Disk) { d.Kind, d.Missing = osd.Unknown, true }
+	missing := func(d *Disk) { d.Kind, d.Missing, d.MissingFor = osd.Unknown, true, time.Hour }
+	out := func(o *OSD) { o.In, o.AutoOut = false, true }
 	for name, tt := range map[string]struct {
 		disk   Disk
 		dead   OSD
@@ -61,6 +63,9 @@ func TestPlanOSDs_autoReplace(t *testing.T) {
 	}{
 		"its disk is gone":                       {disk(1, missing), up(1, down, out, safe), nil, true, "as spec.ceph.autoReplace says"},
 		"its disk is clean, or another one":      {disk(1, empty, undeployed), up(1, down, out, safe), nil, true, "as spec.ceph.autoReplace says"},
+		"a person marked it out":                 {disk(1, missing), up(1, down, out, safe, func(o *OSD) { o.AutoOut = false }), nil, false, "a person marked it out"},
+		"its disk is away for less than an hour": {disk(1, missing, func(d *Disk) { d.MissingFor = time.Hour - time.Second }), up(1, down, out, safe), nil, false, "missing for 1h0m0s without a break"},
+		"nobody knows since when it is away":     {disk(1, missing, func(d *Disk) { d.MissingFor = 0 }), up(1, down, out, safe), nil, false, "without a break"},
 		"the spec does not say so":               {disk(1, missing), up(1, down, out, safe), func(w *OSDs, _ *Facts) { w.AutoReplace = false }, false, "or approve ReplaceOSD"},
 		"its disk still carries it":              {disk(1), up(1, down, out, safe), nil, false, "may run again"},
 		"its making did not end":                 {disk(1, func(d *Disk) { d.Kind = osd.Unfinished }), up(1, down, out, safe), nil, false, "is not known"},
@@ -103,7 +108,8 @@ func TestPlanOSDs_autoReplace(t *testing.T) {
 
 // TestPlanOSDs_autoReplaceOne: of two dead OSDs one goes, and no OSD that is not offered to a person goes without one.
 func TestPlanOSDs_autoReplaceOne(t *testing.T) {
-	missing := func(d *Disk) { d.Kind, d.Missing = osd.Unknown, true }
+	missing := func(d *Disk) { d.Kind, d.Missing, d.MissingFor = osd.Unknown, true, time.Hour }
+	out := func(o *OSD) { o.In, o.AutoOut = false, true }
 	for name, tt := range map[string]struct {
 		osds []OSD
 		host string
@@ -126,6 +132,42 @@ func TestPlanOSDs_autoReplaceOne(t *testing.T) {
 		}
 		if !slices.Equal(auto, tt.auto) {
 			t.Errorf("%s: %v are replaced", name, auto)
+		}
+	}
+}
+
+// TestPlanOSDs_autoReplacedReturns: the OSD of a disk that comes back stays while the monitors know it. Later its disk is cleared by a person alone.
+func TestPlanOSDs_autoReplacedReturns(t *testing.T) {
+	auto := func(d *Disk) { d.Leaving, d.AutoReplaced = true, true }
+	missing := func(d *Disk) { d.Kind, d.Missing = osd.Unknown, true }
+	unknown := func(d *Disk) { d.Kind, d.Message = osd.Unknown, "It cannot be read." }
+	dead := []OSD{up(1, down, out, safe)}
+	for name, tt := range map[string]struct {
+		disk   Disk
+		osds   []OSD
+		hosts  string
+		want   string
+		waits  string
+		person bool
+	}{
+		"it is away":                             {disk(1, auto, missing), dead, "n1", "StopOSD osd.1 (uuid-1) n1", "", false},
+		"it is away, and stopped":                {disk(1, auto, missing, undeployed), dead, "n1", "PurgeOSD osd.1 (uuid-1) n1", "", false},
+		"it comes back":                          {disk(1, auto), dead, "n1", "KeepOSD osd.1 (uuid-1) n1", "", false},
+		"it comes back, and is stopped":          {disk(1, auto, undeployed), dead, "n1", "KeepOSD osd.1 (uuid-1) n1", "", false},
+		"it comes back, and cannot be read":      {disk(1, auto, unknown), dead, "n1", "KeepOSD osd.1 (uuid-1) n1", "", false},
+		"it comes back, and its host leaves":     {disk(1, auto), dead, "n1-", "StopOSD osd.1 (uuid-1) n1", "", false},
+		"purged, and away":                       {disk(1, auto, missing, undeployed, purged), nil, "n1", "ZapOSD osd.-1 (uuid-1) n1", "", false},
+		"purged, and it comes back":              {disk(1, auto, undeployed, purged), nil, "n1", "ZapOSD osd.-1 (uuid-1) n1", "", true},
+		"purged, and it cannot be read":          {disk(1, auto, undeployed, purged, unknown), nil, "n1", "", "left as it is", false},
+		"purged, and a clean one is there":       {disk(1, auto, empty, undeployed, purged), nil, "n1", "ZapOSD osd.-1 (uuid-1) n1", "", false},
+		"purged, and its host leaves":            {disk(1, auto, undeployed, purged), nil, "n1-", "ZapOSD osd.-1 (uuid-1) n1", "", false},
+		"a person gave it up, and it comes back": {disk(1, leaving, undeployed), dead, "n1", "PurgeOSD osd.1 (uuid-1) n1", "", false},
+	} {
+		w := OSDs{Disks: []Disk{tt.disk, disk(2), disk(3)}, Hosts: append(hosts(tt.hosts), hosts("n2", "n3")...), AutoReplace: true}
+		p := PlanOSDs(w, facts(twice, append([]OSD{up(2), up(3)}, tt.osds...)...))
+		check(t, name, p, tt.want, tt.waits)
+		if len(p.Steps) > 0 && (p.Steps[0].Loses != "") != tt.person {
+			t.Errorf("%s: what a person approves: %q", name, p.Steps[0].Loses)
 		}
 	}
 }

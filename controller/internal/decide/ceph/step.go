@@ -37,8 +37,9 @@ const (
 	SetScale  Action = "SetScale"
 	SetGroups Action = "SetGroups"
 
-	// ReplaceOSD gives up an OSD that died. A person approves it.
+	// ReplaceOSD gives up an OSD that died. A person approves it, or the spec does for OSDs of which nothing can be lost: KeepOSD takes only that back.
 	ReplaceOSD Action = "ReplaceOSD"
+	KeepOSD    Action = "KeepOSD"
 
 	// SetNoOut and UnsetNoOut are about the OSDs of a host (the monitors').
 	SetNoOut   Action = "SetNoOut"
@@ -85,7 +86,7 @@ type Step struct {
 func (s Step) String() string {
 	out := string(s.Do)
 	switch s.Do {
-	case RegisterOSD, PrepareOSD, StartOSD, StopOSD, OutOSD, InOSD, PurgeOSD, ZapOSD, ReplaceOSD:
+	case RegisterOSD, PrepareOSD, StartOSD, StopOSD, OutOSD, InOSD, PurgeOSD, ZapOSD, ReplaceOSD, KeepOSD:
 		out += fmt.Sprintf(" osd.%d (%s)", s.ID, s.UUID)
 	}
 	for _, part := range []string{s.Name, s.Host, s.Mode} {

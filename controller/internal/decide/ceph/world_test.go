@@ -28,6 +28,9 @@ type world struct {
 	groups [][]string
 	served bool
 
+	// auto: dead OSDs are given up without a person.
+	auto bool
+
 	log []string
 	did map[Action]int
 }
@@ -42,7 +45,7 @@ type worldDisk struct {
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
-	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 11)), mons: map[string]bool{}, workload: map[string]bool{}, did: map[Action]int{}}
+	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 11)), mons: map[string]bool{}, workload: map[string]bool{}, did: map[Action]int{}, auto: seed%2 == 0}
 	for i := range 3 + w.r.IntN(3) {
 		w.addHost(fmt.Sprintf("n%d", i))
 	}
@@ -227,10 +230,10 @@ func (w *world) monitors() Monitors {
 }
 
 func (w *world) osds() OSDs {
-	out := OSDs{Hosts: w.hosts}
+	out := OSDs{Hosts: w.hosts, AutoReplace: w.auto}
 	for _, d := range w.disks {
 		shown := d.Disk
-		if d.dead {
+		if d.dead || d.Missing {
 			shown.Kind = osd.Unknown
 		}
 		out.Disks = append(out.Disks, shown)
@@ -253,7 +256,7 @@ func (w *world) plans(f Facts) []Plan {
 // take the last good copies, never stop what serves, and never leave the monitors without a quorum.
 func TestWorld(t *testing.T) {
 	did := map[Action]int{}
-	for seed := range uint64(50) {
+	for seed := range uint64(100) {
 		w := newWorld(t, seed)
 		for range 250 {
 			w.happen()
@@ -263,14 +266,17 @@ func TestWorld(t *testing.T) {
 			w.served = w.served || w.pool.Name != ""
 			w.hides(f)
 			for _, s := range Together(w.plans(hidden(f, w.r.IntN(40)))...).Steps {
-				w.take(s)
+				// A person needs a while.
+				if s.Loses == "" || w.r.IntN(8) == 0 {
+					w.take(s)
+				}
 			}
 		}
 		for a, n := range w.did {
 			did[a] += n
 		}
 	}
-	for _, a := range []Action{StartMonitor, RemoveMonitor, RegisterOSD, PrepareOSD, StartOSD, StopOSD, OutOSD, InOSD, PurgeOSD, ZapOSD, CreatePool, SetSize, SetMinSize} {
+	for _, a := range []Action{StartMonitor, RemoveMonitor, RegisterOSD, PrepareOSD, StartOSD, StopOSD, OutOSD, InOSD, PurgeOSD, ZapOSD, ReplaceOSD, KeepOSD, CreatePool, SetSize, SetMinSize} {
 		if did[a] == 0 {
 			t.Errorf("no world saw %s: %v", a, did)
 		}

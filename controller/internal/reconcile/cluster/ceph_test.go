@@ -35,6 +35,8 @@ type kubelet struct {
 	ended []string
 	// replaced are the daemons that got another pod, in order.
 	replaced []string
+	// ahead is by how much the backend's clock is ahead.
+	ahead time.Duration
 }
 
 // tools is the container with Ceph's programs, on every host.
@@ -79,7 +81,7 @@ func (k *kubelet) restartCeph() {
 		Agents: k.pool, Disks: filesystems.Disks{Calls: osdcalls.Calls{Pool: k.pool}}, Client: k.client, Live: k.client,
 		Runner: func(uid string) ceph.Runner { k.model.Change(func() { k.model.FSID = uid }); return k.model },
 		// What is asked is as young as it was a moment ago.
-		Now: time.Now, Young: time.Nanosecond,
+		Now: func() time.Time { return time.Now().Add(k.ahead) }, Young: time.Nanosecond,
 	})
 	cfg := k.r.Config
 	cfg.Profiles = nil

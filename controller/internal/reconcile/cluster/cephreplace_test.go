@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -93,7 +94,7 @@ func TestCeph_autoReplace(t *testing.T) {
 			}
 		})
 	}
-	change(func(o *cephtest.OSD) { o.Up, o.In, o.Holds = false, false, true })
+	change(func(o *cephtest.OSD) { o.Up, o.In, o.AutoOut, o.Holds = false, false, true, true })
 	k.until(func(c *v1alpha1.Cluster) string {
 		if replacementOffered(c) == "" && strings.Contains(strings.Join(c.Status.Ceph.Waits, " "), "not replaced without a person") {
 			return ""
@@ -107,6 +108,24 @@ func TestCeph_autoReplace(t *testing.T) {
 		t.Fatalf("it is given up: %+v", osds)
 	}
 	k.agents["n1"].Unplug("sdb")
+	k.until(func(c *v1alpha1.Cluster) string {
+		if strings.Contains(strings.Join(c.Status.Ceph.Waits, " "), "missing for 1h0m0s without a break") {
+			return ""
+		}
+		return "nobody waits for the disk"
+	})
+	// It comes back for a moment: the hour begins anew.
+	k.ahead += 59 * time.Minute
+	k.agents["n1"].Plug("sdb")
+	k.passes(3)
+	k.agents["n1"].Unplug("sdb")
+	k.passes(3)
+	k.ahead += 59 * time.Minute
+	k.passes(5)
+	if osds := k.member("files", "n1").Spec.Ceph.OSDs; len(osds) != 1 || osds[0].Replaced {
+		t.Fatalf("it is given up within the hour: %+v", osds)
+	}
+	k.ahead += 2 * time.Minute
 	k.until(func(*v1alpha1.Cluster) string {
 		if m := k.member("files", "n1"); m == nil || m.Spec.Ceph == nil || len(m.Spec.Ceph.OSDs) > 0 {
 			return "the OSD is still on record"

@@ -27,6 +27,8 @@ type Observation struct {
 	Machines map[string]preflight.Machine
 	// Verdicts say what a disk on record is, by the UUID of its OSD. One that nobody could look at is missing.
 	Verdicts map[string]osd.Verdict
+	// Missing says since when, without a break, the agent of a host that runs tells of no such disk, by the UUID of its OSD.
+	Missing map[string]time.Time
 	// Clients are all nodes: each may have the filesystem mounted.
 	Clients []ceph.Client
 	// Workloads are what is deployed; nil when that could not be read.

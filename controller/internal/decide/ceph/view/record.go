@@ -110,10 +110,13 @@ func (v *View) disks() []ceph.Disk {
 	var out []ceph.Disk
 	for _, n := range v.nodes() {
 		for _, o := range record(v.member(n)).OSDs {
-			d := ceph.Disk{Host: n, Path: string(o.Path), UUID: o.UUID, Recorded: true, Outed: o.Outed, Purged: o.Purged, Leaving: o.Replaced, Deployed: v.deployedOSD(o.UUID)}
+			d := ceph.Disk{Host: n, Path: string(o.Path), UUID: o.UUID, Recorded: true, Outed: o.Outed, Purged: o.Purged, Leaving: o.Replaced, AutoReplaced: o.AutoReplaced, Deployed: v.deployedOSD(o.UUID)}
 			d.Message = "its agent has not said what is on it."
 			_, there := Device(v.seen.Nodes[n], o)
 			d.Missing = !there && v.seen.Nodes[n].Up()
+			if since, seen := v.seen.Missing[o.UUID]; seen && d.Missing {
+				d.MissingFor = v.seen.Now.Sub(since)
+			}
 			if verdict, ok := v.seen.Verdicts[o.UUID]; ok {
 				d.Kind, d.Message = verdict.Kind, verdict.Message
 			}

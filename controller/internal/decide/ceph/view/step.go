@@ -125,5 +125,6 @@ var actions = map[ceph.Action]string{
 	ceph.CreatePool: v1alpha1.ActionChangePool, ceph.SetSize: v1alpha1.ActionChangePool, ceph.SetMinSize: v1alpha1.ActionChangePool,
 	ceph.SetScale: v1alpha1.ActionChangePool, ceph.SetGroups: v1alpha1.ActionChangePool,
 	ceph.SetNoOut: v1alpha1.ActionSetNoOut, ceph.UnsetNoOut: v1alpha1.ActionUnsetNoOut, ceph.ReplaceDaemon: v1alpha1.ActionReplaceDaemon,
-	ceph.RequireRelease: v1alpha1.ActionRequireRelease, ceph.ReplaceOSD: v1alpha1.ActionReplaceOSD, ceph.BlockClient: v1alpha1.ActionBlockClient, ceph.UnblockClient: v1alpha1.ActionUnblockClient,
+	ceph.RequireRelease: v1alpha1.ActionRequireRelease, ceph.ReplaceOSD: v1alpha1.ActionReplaceOSD, ceph.KeepOSD: v1alpha1.ActionKeepOSD,
+	ceph.BlockClient: v1alpha1.ActionBlockClient, ceph.UnblockClient: v1alpha1.ActionUnblockClient,
 }
