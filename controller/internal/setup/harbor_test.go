@@ -3,6 +3,8 @@ package setup
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -77,16 +79,16 @@ func bind(t *testing.T, admin client.Client, in, role string) {
 	}
 }
 
-// expect waits until a condition is as it should be.
-func (r *registry) expect(condition string, status metav1.ConditionStatus, reason string) {
+// expect waits for a condition with one of some reasons. An empty status is any.
+func (r *registry) expect(condition string, status metav1.ConditionStatus, reasons ...string) {
 	r.t.Helper()
-	await(r.t, condition+" "+string(status)+" "+reason, func() string {
+	await(r.t, condition+" "+string(status)+" "+strings.Join(reasons, " or "), func() string {
 		c := &v1alpha1.HarborCluster{}
 		if err := r.admin.Get(context.Background(), types.NamespacedName{Namespace: r.name, Name: "sample"}, c); err != nil {
 			return err.Error()
 		}
 		got := meta.FindStatusCondition(c.Status.Conditions, condition)
-		if got == nil || got.Status != status || got.Reason != reason {
+		if got == nil || status != "" && got.Status != status || !slices.Contains(reasons, got.Reason) {
 			return "not yet: " + fmtCondition(got)
 		}
 		return ""
