@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -59,7 +60,20 @@ func run(m *testing.M) int {
 	if err := env.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "apitest: stop api server:", err)
 	}
+	cost()
 	return code
+}
+
+// cost tells what the tests took of the processors: most of it is what the API server does for them.
+func cost() {
+	seconds := func(who int) float64 {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(who, &u); err != nil {
+			return 0
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+	}
+	fmt.Printf("apitest: the tests took %.1f s of processor time, the API server and etcd %.1f s\n", seconds(syscall.RUSAGE_SELF), seconds(syscall.RUSAGE_CHILDREN))
 }
 
 // Config returns how to reach the API server, and skips the test when there is none.

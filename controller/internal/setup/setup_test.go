@@ -106,7 +106,7 @@ func clientOf(t *testing.T, cfg *rest.Config) client.Client {
 func await(t *testing.T, what string, check func() string) {
 	t.Helper()
 	complaint := "never looked"
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(90 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if complaint = check(); complaint == "" {
 			return
 		}
