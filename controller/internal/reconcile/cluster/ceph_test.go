@@ -250,6 +250,8 @@ func (k *kubelet) until(check func(*v1alpha1.Cluster) string) {
 		if pass > 200 && time.Now().After(deadline) {
 			k.t.Fatal(complaint)
 		}
+		// What is waited for needs time rather than passes: agents report, steps end in the background.
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 

@@ -176,7 +176,7 @@ func (s *suite) until(what string, done func() bool) {
 			return
 		}
 		last = s.pass()
-		time.Sleep(3 * time.Millisecond)
+		time.Sleep(15 * time.Millisecond)
 	}
 	for _, n := range s.nodes() {
 		s.t.Logf("%s %s %v: %s", n.Name, n.Status.State, n.Status.Flags, n.Status.Message)
