@@ -235,7 +235,7 @@ func (s *suite) await(what string, check func() string) {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("%s: %s", what, complaint)
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(40 * time.Millisecond)
 	}
 }
 
