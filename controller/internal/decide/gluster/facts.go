@@ -31,6 +31,8 @@ type Pool struct {
 	Volumes   *[]Volume
 	Snapshots *[]Volume
 	Devices   *[]Device
+	// Named are the volumes that PersistentVolumes name. They come from Kubernetes, and not from the servers.
+	Named *[]Named
 }
 
 // Peer is a member of the pool.

@@ -16,9 +16,11 @@ import (
 const Debounce = time.Minute
 
 // Data says whether a node holds bricks of volumes or snapshots, which these are, and how many bricks. glusterd2 lets a node go that holds bricks of
-// snapshots, so these count here. A list that is missing, cut or not sound leaves it unknown, unless a brick is seen anyway.
+// snapshots, so these count here. A list that is missing, cut, not sound or short of a volume that a PersistentVolume names leaves it unknown, unless a brick
+// is seen anyway.
 func (p Pool) Data(peer string) (data nodestate.Data, holding []string, bricks int) {
-	whole := peer != ""
+	_, unlisted := p.Unlisted()
+	whole := peer != "" && unlisted == No
 	for _, list := range []struct {
 		what string
 		all  *[]Volume

@@ -2,6 +2,7 @@ package gluster
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,13 +58,47 @@ func TestData(t *testing.T) {
 		"a brick without a peer":              {on(""), none, nodestate.DataUnknown, 0},
 		"an ID in capital letters":            {on("ME"), none, nodestate.DataPresent, 1},
 	} {
-		data, holding, bricks := Pool{Volumes: row.volumes, Snapshots: row.snapshots}.Data("me")
+		data, holding, bricks := Pool{Volumes: row.volumes, Snapshots: row.snapshots, Named: &[]Named{}}.Data("me")
 		if data != row.want || bricks != row.bricks || (len(holding) > 0) != (bricks > 0) {
 			t.Errorf("%s: got %d, %v, %d bricks", name, data, holding, bricks)
 		}
 	}
-	if data, _, _ := (Pool{Volumes: none, Snapshots: none}).Data(""); data != nodestate.DataUnknown {
+	if data, _, _ := (Pool{Volumes: none, Snapshots: none, Named: &[]Named{}}).Data(""); data != nodestate.DataUnknown {
 		t.Error("nobody knows who holds nothing")
+	}
+}
+
+// TestData_named: a store that was put back lists no volume that a PersistentVolume names. What a node holds is unknown then, and never nothing (G31).
+func TestData_named(t *testing.T) {
+	named := func(all ...Named) *[]Named { return &all }
+	v, w, block := Named{PersistentVolume: "pv-v", Volume: "v"}, Named{PersistentVolume: "pv-w", Volume: "w"}, Named{PersistentVolume: "pv-b", Volume: "b", Block: true}
+	none, some := []Volume{}, []Volume{volumeOn("b", "c")}
+	mine := []Volume{volumeOn("me")}
+	for name, row := range map[string]struct {
+		volumes []Volume
+		named   *[]Named
+		want    nodestate.Data
+		doubt   string
+	}{
+		"none is named":                            {some, named(), nodestate.DataAbsent, ""},
+		"all that are named are listed":            {some, named(v), nodestate.DataAbsent, ""},
+		"one is not listed":                        {some, named(v, w), nodestate.DataUnknown, "PersistentVolume pv-w names the volume w"},
+		"no volume is listed":                      {none, named(v), nodestate.DataUnknown, "PersistentVolume pv-v names the volume v"},
+		"one is not listed, and a brick is seen":   {mine, named(w), nodestate.DataPresent, "pv-w"},
+		"nobody could list them":                   {some, nil, nodestate.DataUnknown, "Nobody could list the PersistentVolumes"},
+		"a block volume, and volumes that have it": {some, named(block), nodestate.DataAbsent, ""},
+		"a block volume, and no volume":            {none, named(block), nodestate.DataUnknown, "block volume b"},
+	} {
+		p := Pool{Volumes: &row.volumes, Snapshots: &[]Volume{}, Named: row.named}
+		if data, _, _ := p.Data("me"); data != row.want {
+			t.Errorf("%s: %d, want %d", name, data, row.want)
+		}
+		if doubt := p.Doubt(); !strings.Contains(doubt, row.doubt) || (row.doubt == "") != (doubt == "") {
+			t.Errorf("%s: %q", name, doubt)
+		}
+	}
+	if _, unlisted := (Pool{Named: named(v)}).Unlisted(); unlisted != Unknown {
+		t.Error("a list that could not be read lacks nothing")
 	}
 }
 

@@ -115,7 +115,7 @@ func (w *world) pool() gluster.Pool {
 	if !answers {
 		return gluster.Pool{}
 	}
-	p := gluster.Pool{Peers: &peers, Devices: &devices, Volumes: &volumes, Snapshots: &[]gluster.Volume{}}
+	p := gluster.Pool{Peers: &peers, Devices: &devices, Volumes: &volumes, Snapshots: &[]gluster.Volume{}, Named: &[]gluster.Named{}}
 	switch w.rand.IntN(30) {
 	case 0:
 		p.Volumes = nil

@@ -270,9 +270,6 @@ func TestNode_ofNoCluster(t *testing.T) {
 
 // TestDrivers_second: a driver has one name in Kubernetes. The second cluster is told of the first, and takes nothing of it away.
 func TestDrivers_second(t *testing.T) {
-	fuse := func(c *v1alpha1.GlusterCluster) {
-		c.Spec.Drivers, c.Spec.Images.Drivers = []v1alpha1.GlusterDriver{v1alpha1.GlusterFuse}, map[string]v1alpha1.GlusterImage{"gluster-fuse": "example.com/fuse:1"}
-	}
 	one, two := newSuite(t), newSuite(t)
 	one.pool(1, fuse)
 	one.passes(4)

@@ -30,11 +30,14 @@ func (r *Reconciler) converse(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.greet(ctx)
+	// A volume is made before its PersistentVolume, so that what is named now is listed after.
+	named := r.named(ctx, s)
 	s.settle(ctx)
 	if s.speaker == nil {
 		if s.silence == "" {
 			s.silence = "No server of the pool answers. " + s.denied
 		}
+		s.vouch(named)
 		return nil
 	}
 	told, err := pool.Observe(ctx, s.speaker.api)
@@ -42,7 +45,22 @@ func (r *Reconciler) converse(ctx context.Context, s *scope) error {
 		s.silence = unsaid(ctx, s.speaker, err)
 	}
 	s.pool = told
+	s.vouch(named)
 	return r.remember(ctx, s)
+}
+
+// vouch adds which volumes are named to what the servers say. Of a server that is in no pool with others none is expected, if the pool lists them all.
+func (s *scope) vouch(named *[]gluster.Named) {
+	s.pool.Named = named
+	own := named
+	if _, unlisted := s.pool.Unlisted(); unlisted == gluster.No {
+		own = &[]gluster.Named{}
+	}
+	for _, m := range s.members {
+		if m.own != nil {
+			m.own.Named = own
+		}
+	}
 }
 
 // unsaid says that a server did not tell everything. The error itself goes to the log: it is another one each time.

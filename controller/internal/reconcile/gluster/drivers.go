@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"quarry.storage/quarry/controller/internal/decide/gluster"
 	"quarry.storage/quarry/controller/internal/decide/gluster/csi"
@@ -154,6 +155,43 @@ func (r *Reconciler) undeploy(ctx context.Context, s *scope, d v1alpha1.GlusterD
 		return nil
 	}
 	return kube.Delete(ctx, r.Client, o)
+}
+
+// named are the volumes that PersistentVolumes name of drivers that this cluster holds, or nobody; nil when nobody could list them. One of which the driver's
+// holder is not known counts here: its volume may be in this pool. Before something is removed the API server itself is asked.
+func (r *Reconciler) named(ctx context.Context, s *scope) *[]gluster.Named {
+	ours := map[string]v1alpha1.GlusterDriver{}
+	for _, d := range csi.Known {
+		o := &storagev1.CSIDriver{}
+		if err := r.Live.Get(ctx, types.NamespacedName{Name: csi.Name(d)}, o); client.IgnoreNotFound(err) != nil {
+			logf.FromContext(ctx).Error(err, "Cannot read a CSIDriver", "name", csi.Name(d))
+			return nil
+		}
+		if namespace, name := csi.Holder(o); namespace == "" || name == "" || namespace == s.key.Namespace && name == s.key.Name {
+			ours[csi.Name(d)] = d
+		}
+	}
+	var from client.Reader = r.Client
+	if s.removes() {
+		from = r.Live
+	}
+	var list corev1.PersistentVolumeList
+	if err := from.List(ctx, &list); err != nil {
+		logf.FromContext(ctx).Error(err, "Cannot list PersistentVolumes")
+		return nil
+	}
+	all := []gluster.Named{}
+	for i := range list.Items {
+		source := list.Items[i].Spec.CSI
+		if source == nil {
+			continue
+		}
+		if d, is := ours[source.Driver]; is {
+			all = append(all, gluster.Named{PersistentVolume: list.Items[i].Name, Volume: source.VolumeHandle, Block: d == v1alpha1.GlusterBlock})
+		}
+	}
+	slices.SortFunc(all, func(a, b gluster.Named) int { return strings.Compare(a.PersistentVolume, b.PersistentVolume) })
+	return &all
 }
 
 // claimed is the number of PersistentVolumes of a driver; negative when nobody could count them.

@@ -1,6 +1,7 @@
 package gluster
 
 import (
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -108,6 +109,11 @@ func (m *member) drain() drain.Node {
 		out.Condemned = m.node.DeletionTimestamp.Time
 	}
 	return out
+}
+
+// removes reports whether a node or the cluster is being removed.
+func (s *scope) removes() bool {
+	return s.cluster != nil && !s.cluster.DeletionTimestamp.IsZero() || slices.ContainsFunc(s.members, (*member).condemned)
 }
 
 // within notes that the pool must be looked at again after a while.

@@ -123,7 +123,7 @@ func TestOptions(t *testing.T) {
 }
 
 func TestDelete(t *testing.T) {
-	empty := gluster.Pool{Volumes: &[]gluster.Volume{}, Snapshots: &[]gluster.Volume{}}
+	empty := gluster.Pool{Volumes: &[]gluster.Volume{}, Snapshots: &[]gluster.Volume{}, Named: &[]gluster.Named{}}
 	a, b, going, left := made("a", "east"), made("b", "east"), made("c", "east"), made("d", "east")
 	a.CreationTimestamp = metav1.Time{Time: time.Unix(2, 0)}
 	going.DeletionTimestamp, left.DeletionTimestamp = &metav1.Time{}, &metav1.Time{Time: time.Unix(1, 0)}
@@ -131,9 +131,11 @@ func TestDelete(t *testing.T) {
 	left.Annotations[v1alpha1.AnnotationPeerLeft] = "d"
 	nodes := func(all ...*v1alpha1.GlusterNode) []*v1alpha1.GlusterNode { return all }
 	with := func(volumes, snapshots *[]gluster.Volume) gluster.Pool {
-		return gluster.Pool{Volumes: volumes, Snapshots: snapshots}
+		return gluster.Pool{Volumes: volumes, Snapshots: snapshots, Named: empty.Named}
 	}
 	one := &[]gluster.Volume{{Name: "v"}}
+	putBack, uncounted := empty, empty
+	putBack.Named, uncounted.Named = &[]gluster.Named{{PersistentVolume: "pv", Volume: "v"}}, nil
 	for name, row := range map[string]struct {
 		d    Deletion
 		want string
@@ -143,6 +145,8 @@ func TestDelete(t *testing.T) {
 		"A21: the pool has a volume":             {Deletion{Pool: with(one, empty.Snapshots), Nodes: nodes(a)}, "Hold VolumesExist"},
 		"A21: or a snapshot":                     {Deletion{Pool: with(empty.Volumes, one), Nodes: nodes(a)}, "Hold VolumesExist"},
 		"A21: or does not say":                   {Deletion{Pool: with(empty.Volumes, nil), Nodes: nodes(a)}, "Hold PoolUnknown"},
+		"a PersistentVolume names another one":   {Deletion{Pool: putBack, Nodes: nodes(a), Drivers: gluster.No}, "Hold PoolUnknown"},
+		"nobody could list PersistentVolumes":    {Deletion{Pool: uncounted, Nodes: nodes(a), Drivers: gluster.No}, "Hold PoolUnknown"},
 		"A21: a volume, after the drivers":       {Deletion{Pool: with(one, empty.Snapshots), Nodes: nodes(a), Drivers: gluster.No}, "Hold VolumesExist"},
 		"nobody knows of the drivers":            {Deletion{Pool: empty, Nodes: nodes(a)}, "Hold Deleting"},
 		"the drivers go first":                   {Deletion{Pool: empty, Nodes: nodes(a), Drivers: gluster.Yes}, "DeleteDrivers Deleting"},

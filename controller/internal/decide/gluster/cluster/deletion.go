@@ -102,7 +102,9 @@ func (d Deletion) held() *Decision {
 	for _, v := range *d.Pool.Snapshots {
 		names = append(names, "snapshot "+v.Name)
 	}
-	if len(names) == 0 {
+	if doubt := d.Pool.Doubt(); len(names) == 0 && doubt != "" {
+		return new(hold(metav1.ConditionUnknown, v1alpha1.ReasonPoolUnknown, "%s", doubt))
+	} else if len(names) == 0 {
 		return nil
 	}
 	slices.Sort(names)

@@ -171,6 +171,10 @@ func (e emptying) unknown() *Decision {
 			return new(wait(metav1.ConditionUnknown, v1alpha1.ReasonPoolUnknown, "What the pool tells of volume %q is cut.", v.Name))
 		}
 	}
+	if doubt := e.Pool.Doubt(); doubt != "" {
+		// Bricks are not moved by a store that is of another time either.
+		return new(wait(metav1.ConditionUnknown, v1alpha1.ReasonPoolUnknown, "%s", doubt))
+	}
 	return nil
 }
 

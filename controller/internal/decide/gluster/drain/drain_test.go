@@ -36,7 +36,7 @@ func scene() *Facts {
 		Name: "v", ID: "v-id", Started: true, SelfHeal: gluster.Yes, Heal: &gluster.Heal{},
 		Subvolumes: []gluster.Subvolume{{Kind: gluster.Replicate, Bricks: []gluster.Brick{brick("1", "a-id"), brick("2", "b-id"), brick("3", "c-id")}}},
 	}}
-	f.Pool = gluster.Pool{Peers: &peers, Volumes: &volumes, Snapshots: &[]gluster.Volume{}, Devices: &devices}
+	f.Pool = gluster.Pool{Peers: &peers, Volumes: &volumes, Snapshots: &[]gluster.Volume{}, Devices: &devices, Named: &[]gluster.Named{}}
 	return f
 }
 
@@ -109,7 +109,11 @@ func TestDecide_next(t *testing.T) {
 		"no volumes":                                                 {[]edit{func(f *Facts) { f.Pool.Volumes = nil }}, "Wait PoolUnknown?"},
 		"no snapshots":                                               {[]edit{func(f *Facts) { f.Pool.Snapshots = nil }}, "Wait PoolUnknown?"},
 		"no devices":                                                 {[]edit{func(f *Facts) { f.Pool.Devices = nil }}, "Wait PoolUnknown?"},
-		"a brick without a peer":                                     {[]edit{func(f *Facts) { f.brick(1).Peer = "" }}, "Wait PoolUnknown?"},
+		"no PersistentVolumes":                                       {[]edit{func(f *Facts) { f.Pool.Named = nil }}, "Wait PoolUnknown?"},
+		"a PersistentVolume names a volume that is not there": {[]edit{func(f *Facts) {
+			f.Pool.Named = &[]gluster.Named{{PersistentVolume: "pv", Volume: "gone"}}
+		}}, "Wait PoolUnknown?"},
+		"a brick without a peer": {[]edit{func(f *Facts) { f.brick(1).Peer = "" }}, "Wait PoolUnknown?"},
 		"a volume without bricks": {[]edit{func(f *Facts) {
 			*f.Pool.Volumes = append(*f.Pool.Volumes, gluster.Volume{Name: "cut"})
 		}}, "Wait PoolUnknown?"},

@@ -88,7 +88,7 @@ func (w *world) look() Facts {
 	for _, v := range w.volumes {
 		volumes = append(volumes, w.tell(v))
 	}
-	f.Pool = gluster.Pool{Peers: &peers, Volumes: &volumes, Snapshots: &[]gluster.Volume{}, Devices: &devices}
+	f.Pool = gluster.Pool{Peers: &peers, Volumes: &volumes, Snapshots: &[]gluster.Volume{}, Devices: &devices, Named: &[]gluster.Named{}}
 	switch w.rand.IntN(40) {
 	case 0:
 		f.Pool.Volumes = nil

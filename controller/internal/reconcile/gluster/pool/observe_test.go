@@ -123,7 +123,7 @@ func (p *pool) drain() (order, pending []string) {
 	p.write("v")
 	p.write("w")
 	now := time.Now()
-	seen, err := Observe(t.Context(), p.at[0])
+	seen, err := observe(t, p.at[0])
 	must(t, err)
 	owner := slices.IndexFunc(p.nodes, func(n *cluster.Node) bool {
 		data, holding, _ := seen.Data(p.idOf(n))
@@ -139,7 +139,7 @@ func (p *pool) drain() (order, pending []string) {
 	nodes[owner].State = nodestate.Failed
 	must(t, p.at[owner].EnableDevice(t.Context(), p.id(owner), "/dev/vdb", false))
 	for range 60 {
-		seen, err := Observe(t.Context(), p.at[(owner+1)%len(p.at)])
+		seen, err := observe(t, p.at[(owner+1)%len(p.at)])
 		must(t, err)
 		for _, v := range *seen.Volumes {
 			if v.Heal != nil && v.Heal.Pending > 0 && !slices.Contains(pending, v.Name) {
@@ -170,6 +170,14 @@ func (p *pool) drain() (order, pending []string) {
 	}
 	t.Fatalf("never empty: %q", order)
 	return nil, nil
+}
+
+// observe is Observe where no PersistentVolume names a volume.
+func observe(t *testing.T, api client.API) (decide.Pool, error) {
+	t.Helper()
+	seen, err := Observe(t.Context(), api)
+	seen.Named = &[]decide.Named{}
+	return seen, err
 }
 
 // write has a client write files to a volume.
