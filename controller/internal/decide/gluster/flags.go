@@ -12,7 +12,7 @@ import (
 )
 
 // Debounce is for how long glusterd2 has to say without a break that a node is up, or down, before its flag follows. The lease behind it ends 25 to 30 s
-// after a crash, and is gone for a moment after etcd was away.
+// after a crash, and is gone for a moment after etcd was away. While nobody speaks for the pool, the word of Kubernetes that a server does not run counts.
 const Debounce = time.Minute
 
 // Data says whether a node holds bricks of volumes or snapshots, which these are, and how many bricks. glusterd2 lets a node go that holds bricks of
@@ -56,6 +56,8 @@ func (p Pool) Data(peer string) (data nodestate.Data, holding []string, bricks i
 type Sight struct {
 	// Online is what glusterd2 says, and Answers whether the node's own server answers.
 	Online, Answers Answer
+	// Silent: nobody speaks for the pool, so that Answers is all that is known. Kubernetes says it of a server that does not answer.
+	Silent bool
 	// Data is what Pool.Data says.
 	Data nodestate.Data
 	// Started is when this leader began: time in which nobody looked does not count.
@@ -102,7 +104,7 @@ func Stand(n *v1alpha1.GlusterNode, sight Sight) Standing {
 func (s *Standing) follow(up, known bool, sight Sight) bool {
 	seen := sight.Online == Yes
 	switch {
-	case sight.Online == Unknown, known && seen == up:
+	case sight.Online == Unknown && !sight.gone(), known && seen == up:
 		s.OtherSince = nil
 		return up
 	case !known:
@@ -123,6 +125,9 @@ func (s *Standing) follow(up, known bool, sight Sight) bool {
 	s.OtherSince = nil
 	return seen
 }
+
+// gone reports whether a node is down as far as anybody knows: the pool is silent, and Kubernetes says that the server does not run.
+func (s Sight) gone() bool { return s.Silent && s.Online == Unknown && s.Answers == No }
 
 // data is what counts as data of a node.
 func data(n *v1alpha1.GlusterNode, sight Sight, lost bool) nodestate.Data {
@@ -167,21 +172,23 @@ func lost(n *v1alpha1.GlusterNode, sight Sight) (yes bool, refused string) {
 		return false, "The server of the node answers."
 	case n.Status.Flags != nil && n.Status.Flags.IsUp && sight.Online == No:
 		return false, "glusterd2 says for less than a minute that the node is down."
+	case n.Status.Flags != nil && n.Status.Flags.IsUp && sight.gone():
+		return false, "No server speaks for the pool, and Kubernetes says for less than a minute that the node is down."
 	case sight.Online == Unknown && sight.Answers == Unknown:
 		return false, "Nobody could ask the pool or the node."
 	}
 	return true, ""
 }
 
-// Overdue reports whether a node that is offline is to be given up (A6): only if the cluster says after how long, and never one under maintenance. wake is
-// when that may be.
-func Overdue(n *v1alpha1.GlusterNode, state nodestate.State, after *metav1.Duration, started, now time.Time) (give bool, wake time.Duration) {
-	if after == nil || after.Duration <= 0 || state != nodestate.Offline || n.Status.OfflineSince == nil || n.Spec.External != nil {
+// Overdue reports whether a node that is offline is to be given up (A6): only if the cluster says after how long, and never one under maintenance. heard is since
+// when this leader has heard the pool without a break, zero while nobody speaks: all servers are down then, and none of them is at fault. wake is when it may be.
+func Overdue(n *v1alpha1.GlusterNode, state nodestate.State, after *metav1.Duration, heard, now time.Time) (give bool, wake time.Duration) {
+	if heard.IsZero() || after == nil || after.Duration <= 0 || state != nodestate.Offline || n.Status.OfflineSince == nil || n.Spec.External != nil {
 		return false, 0
 	}
 	since := n.Status.OfflineSince.Time
-	if since.Before(started) {
-		since = started
+	if since.Before(heard) {
+		since = heard
 	}
 	if left := after.Duration - now.Sub(since); left > 0 {
 		return false, left

@@ -124,6 +124,11 @@ func TestStand_follows(t *testing.T) {
 		"nobody knows of one that is down":   {false, ago(time.Hour), sight(Unknown, 0), false, false},
 		"a time in the future begins anew":   {true, ago(-time.Hour), sight(No, 0), true, true},
 		"nobody looked before this leader":   {true, ago(time.Hour), Sight{Online: No, Started: now.Add(-time.Second), Now: now}, true, true},
+		"nobody speaks, its pod is down":     {true, nil, Sight{Silent: true, Answers: No, Started: now.Add(-time.Hour), Now: now}, true, true},
+		"so it has been for a minute":        {true, ago(time.Minute), Sight{Silent: true, Answers: No, Started: now.Add(-time.Hour), Now: now}, false, false},
+		"nobody speaks, its pod is there":    {true, ago(time.Hour), Sight{Silent: true, Started: now.Add(-time.Hour), Now: now}, true, false},
+		"somebody speaks, and not of it":     {true, ago(time.Hour), Sight{Answers: No, Started: now.Add(-time.Hour), Now: now}, true, false},
+		"nobody speaks, it answers itself":   {false, ago(time.Hour), Sight{Silent: true, Answers: Yes, Started: now.Add(-time.Hour), Now: now}, false, false},
 		"and this leader looks for a minute": {true, ago(time.Hour), Sight{Online: No, Started: now.Add(-time.Minute), Now: now}, false, false},
 	} {
 		n := node(row.up)
@@ -219,21 +224,25 @@ func TestStand_lost(t *testing.T) {
 		word            string
 		up              bool
 		online, answers Answer
+		silent          bool
 		want            bool
 	}{
-		"no word":                          {"", false, No, No, false},
-		"the word about another":           {"you", false, No, No, false},
-		"down":                             {"me", false, No, No, true},
-		"online":                           {"me", false, Yes, No, false},
-		"the server answers":               {"me", false, No, Yes, false},
-		"down for less than a minute":      {"me", true, No, No, false},
-		"nobody could ask":                 {"me", false, Unknown, Unknown, false},
-		"the pool is silent, and so is it": {"me", true, Unknown, No, true},
-		"the pool says so, nobody asked":   {"me", false, No, Unknown, true},
+		"no word":                          {"", false, No, No, false, false},
+		"the word about another":           {"you", false, No, No, false, false},
+		"down":                             {"me", false, No, No, false, true},
+		"online":                           {"me", false, Yes, No, false, false},
+		"the server answers":               {"me", false, No, Yes, false, false},
+		"down for less than a minute":      {"me", true, No, No, false, false},
+		"nobody could ask":                 {"me", false, Unknown, Unknown, false, false},
+		"the pool is silent, and so is it": {"me", true, Unknown, No, false, true},
+		"nobody speaks for less than a minute, and its pod is down": {"me", true, Unknown, No, true, false},
+		"nobody speaks for a minute, and its pod is down":           {"me", false, Unknown, No, true, true},
+		"nobody speaks, and its pod is there":                       {"me", false, Unknown, Unknown, true, false},
+		"the pool says so, nobody asked":                            {"me", false, No, Unknown, false, true},
 	} {
 		n := node(row.up)
 		n.Spec.Lost = row.word
-		s := Stand(n, Sight{Online: row.online, Answers: row.answers, Data: nodestate.DataPresent, Started: now.Add(-time.Hour), Now: now})
+		s := Stand(n, Sight{Online: row.online, Answers: row.answers, Silent: row.silent, Data: nodestate.DataPresent, Started: now.Add(-time.Hour), Now: now})
 		if s.Lost != row.want || (s.LostRefused != "") != (!row.want && row.word != "") {
 			t.Errorf("%s: %+v", name, s)
 		}
@@ -242,26 +251,27 @@ func TestStand_lost(t *testing.T) {
 
 func TestOverdue(t *testing.T) {
 	hour := &metav1.Duration{Duration: time.Hour}
-	started := now.Add(-24 * time.Hour)
+	heard := now.Add(-24 * time.Hour)
 	for name, row := range map[string]struct {
-		after   *metav1.Duration
-		state   nodestate.State
-		since   *metav1.Time
-		started time.Time
-		give    bool
-		wake    time.Duration
+		after *metav1.Duration
+		state nodestate.State
+		since *metav1.Time
+		heard time.Time
+		give  bool
+		wake  time.Duration
 	}{
-		"off by default":          {nil, nodestate.Offline, ago(1000 * time.Hour), started, false, 0},
-		"for long enough":         {hour, nodestate.Offline, ago(time.Hour), started, true, 0},
-		"not for long enough":     {hour, nodestate.Offline, ago(time.Minute), started, false, 59 * time.Minute},
-		"maintenance":             {hour, nodestate.Quiesced, ago(1000 * time.Hour), started, false, 0},
-		"it is back":              {hour, nodestate.Online, ago(1000 * time.Hour), started, false, 0},
-		"nobody knows since when": {hour, nodestate.Offline, nil, started, false, 0},
-		"nobody looked":           {hour, nodestate.Offline, ago(1000 * time.Hour), now.Add(-time.Minute), false, 59 * time.Minute},
+		"off by default":          {nil, nodestate.Offline, ago(1000 * time.Hour), heard, false, 0},
+		"for long enough":         {hour, nodestate.Offline, ago(time.Hour), heard, true, 0},
+		"not for long enough":     {hour, nodestate.Offline, ago(time.Minute), heard, false, 59 * time.Minute},
+		"maintenance":             {hour, nodestate.Quiesced, ago(1000 * time.Hour), heard, false, 0},
+		"it is back":              {hour, nodestate.Online, ago(1000 * time.Hour), heard, false, 0},
+		"nobody knows since when": {hour, nodestate.Offline, nil, heard, false, 0},
+		"nobody spoke before":     {hour, nodestate.Offline, ago(1000 * time.Hour), now.Add(-time.Minute), false, 59 * time.Minute},
+		"nobody speaks":           {hour, nodestate.Offline, ago(1000 * time.Hour), time.Time{}, false, 0},
 	} {
 		n := node(false)
 		n.Status.OfflineSince = row.since
-		if give, wake := Overdue(n, row.state, row.after, row.started, now); give != row.give || wake != row.wake {
+		if give, wake := Overdue(n, row.state, row.after, row.heard, now); give != row.give || wake != row.wake {
 			t.Errorf("%s: %t, %s", name, give, wake)
 		}
 	}
@@ -269,14 +279,15 @@ func TestOverdue(t *testing.T) {
 
 // wanderer is a node to which things happen.
 type wanderer struct {
-	t              *testing.T
-	rand           *rand.Rand
-	node           *v1alpha1.GlusterNode
-	clock, changed time.Time
-	online         Answer
-	data           nodestate.Data
-	last           nodestate.State
-	seen           map[[2]nodestate.State]bool
+	t               *testing.T
+	rand            *rand.Rand
+	node            *v1alpha1.GlusterNode
+	clock, changed  time.Time
+	online, answers Answer
+	silent          bool
+	data            nodestate.Data
+	last            nodestate.State
+	seen            map[[2]nodestate.State]bool
 }
 
 // happen changes what is seen, or wanted.
@@ -284,6 +295,7 @@ func (w *wanderer) happen() {
 	w.clock = w.clock.Add(time.Duration(1+w.rand.IntN(30)) * time.Second)
 	if w.rand.IntN(6) == 0 {
 		w.online = Answer(w.rand.IntN(3))
+		w.silent, w.answers = w.online == Unknown && w.rand.IntN(2) == 0, Answer(w.rand.IntN(3))
 	}
 	if w.rand.IntN(20) == 0 {
 		w.data = nodestate.Data(w.rand.IntN(3))
@@ -300,7 +312,7 @@ func (w *wanderer) happen() {
 
 // look decides, and checks what was decided.
 func (w *wanderer) look() {
-	s := Stand(w.node, Sight{Online: w.online, Answers: Unknown, Data: w.data, Started: now, Now: w.clock})
+	s := Stand(w.node, Sight{Online: w.online, Answers: w.answers, Silent: w.silent, Data: w.data, Started: now, Now: w.clock})
 	if old := w.node.Status.Flags; old != nil && old.IsUp != s.Flags.IsUp() {
 		if w.clock.Sub(w.changed) < Debounce {
 			w.t.Fatalf("isUp changes after %s", w.clock.Sub(w.changed))

@@ -65,6 +65,8 @@ type Reconciler struct {
 	began sync.Once
 	// applied has of each object that was applied last how it was then, and what was wanted.
 	applied sync.Map
+	// heard has of each pool since when it was heard without a break.
+	heard sync.Map
 }
 
 // Reconcile makes one pass over a pool.
@@ -87,6 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	// Each of these goes on for the others if one has an error.
 	err = errors.Join(r.keep(ctx, s), r.converse(ctx, s))
+	r.hear(s)
 	r.stand(s)
 	for _, m := range s.members {
 		err = errors.Join(err, r.serve(ctx, s, m))
@@ -124,6 +127,7 @@ func (r *Reconciler) begin(ctx context.Context, req ctrl.Request) (*scope, error
 	slices.SortFunc(s.members, func(a, b *member) int { return strings.Compare(a.node.Name, b.node.Name) })
 	if s.cluster == nil && len(s.members) == 0 {
 		forgetMetrics(req.NamespacedName)
+		r.heard.Delete(req.NamespacedName)
 		return nil, nil
 	}
 	return s, nil

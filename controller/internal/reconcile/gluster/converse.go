@@ -49,6 +49,28 @@ func (r *Reconciler) converse(ctx context.Context, s *scope) error {
 	return r.remember(ctx, s)
 }
 
+// deaf is the time between two passes after which nobody can say that the pool was heard without a break. A pass takes little more than a minute.
+const deaf = 5 * time.Minute
+
+// hearing is since when a pool was heard without a break, and when it was heard last.
+type hearing struct{ since, last time.Time }
+
+// hear notes whether somebody speaks for the pool. It is in memory alone: what another leader heard says nothing of the time in between.
+func (r *Reconciler) hear(s *scope) {
+	if s.silent() {
+		r.heard.Delete(s.key)
+		return
+	}
+	now := hearing{since: s.now, last: s.now}
+	if v, ok := r.heard.Load(s.key); ok {
+		if before, is := v.(hearing); is && s.now.Sub(before.last) <= deaf {
+			now.since = before.since
+		}
+	}
+	r.heard.Store(s.key, now)
+	s.heard = now.since
+}
+
 // vouch adds which volumes are named to what the servers say. Of a server that is in no pool with others none is expected, if the pool lists them all.
 func (s *scope) vouch(named *[]gluster.Named) {
 	s.pool.Named = named

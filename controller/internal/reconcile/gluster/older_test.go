@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -85,4 +86,70 @@ func TestNode_ofOlderStore(t *testing.T) {
 	s.until("it is emptied, and gone", s.in(n, "gone"))
 	s.whole()
 	must(t, s.client.Delete(t.Context(), pv))
+}
+
+// TestPool_silent: all servers are down for two hours. The cluster does not say that it serves, and its nodes are offline, as Kubernetes says. failOfflineAfter counts
+// nothing of that time: when all come back, none of them is given up (G26).
+func TestPool_silent(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.pool(3, func(c *v1alpha1.GlusterCluster) { c.Spec.FailOfflineAfter = &metav1.Duration{Duration: time.Hour} })
+	s.until("it runs", s.running(3))
+	nodes := s.nodes()
+	for _, n := range nodes {
+		s.halt(n.Name)
+	}
+	must(t, s.pass())
+	must(t, s.pass())
+	for _, condition := range []string{v1alpha1.ConditionNodesReady, v1alpha1.ConditionReady} {
+		if c := s.ofCluster(condition); c.Status != metav1.ConditionUnknown || c.Reason != v1alpha1.ReasonPoolUnknown {
+			t.Errorf("%+v", c)
+		}
+	}
+	if s.state(nodes[0].Name) != "online" {
+		t.Error("it is offline at once")
+	}
+	for _, n := range nodes {
+		s.until(n.Name+" is offline", s.in(n.Name, "offline"))
+	}
+	for range 40 {
+		must(t, s.pass())
+		s.ahead += 3 * time.Minute
+	}
+	for _, n := range nodes {
+		delete(s.halted, n.Name)
+	}
+	for range 20 {
+		must(t, s.pass())
+		for _, n := range s.nodes() {
+			if n.DeletionTimestamp != nil {
+				t.Fatalf("node %s is given up, and all servers were down", n.Name)
+			}
+		}
+	}
+	s.until("it runs again", s.running(3))
+	// One that is down while the others serve is given up after that time, and not before.
+	s.halt(nodes[0].Name)
+	s.until("it is offline", s.in(nodes[0].Name, "offline"))
+	s.passes(30)
+	if n := s.node(nodes[0].Name); n.DeletionTimestamp != nil {
+		t.Error("it is given up too early")
+	}
+	s.until("it is given up", func() bool { return s.tells("offline for longer than failOfflineAfter") })
+}
+
+// TestNode_lostWhileSilent: no server of the pool answers, and one is gone for ever. A person can say so once its node counts as offline.
+func TestNode_lostWhileSilent(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.pool(3)
+	s.until("it runs", s.running(3))
+	n := s.inZone("z0")
+	for _, one := range s.nodes() {
+		s.halt(one.Name)
+	}
+	must(t, s.pass())
+	s.until("it is offline, as the policy wants it", s.in(n, "offline"))
+	s.edit(n, func(n *v1alpha1.GlusterNode) { n.Spec.Lost = string(n.UID) })
+	s.until("it is gone", s.in(n, "gone"))
 }

@@ -45,6 +45,8 @@ type scope struct {
 	pool    gluster.Pool
 	// silence says why nobody speaks, or what the speaker could not say.
 	silence string
+	// heard is since when this leader has heard the pool without a break; zero while nobody speaks.
+	heard time.Time
 
 	// acted is true once something was changed in the pool: the facts are of before.
 	acted bool
@@ -115,6 +117,9 @@ func (m *member) drain() drain.Node {
 func (s *scope) removes() bool {
 	return s.cluster != nil && !s.cluster.DeletionTimestamp.IsZero() || slices.ContainsFunc(s.members, (*member).condemned)
 }
+
+// silent reports whether nobody speaks for the pool, or who does cannot say who is in it.
+func (s *scope) silent() bool { return s.speaker == nil || s.pool.Peers == nil }
 
 // within notes that the pool must be looked at again after a while.
 func (s *scope) within(d time.Duration) {

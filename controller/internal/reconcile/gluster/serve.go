@@ -40,7 +40,7 @@ func (r *Reconciler) stand(s *scope) {
 		if space, err := node.GetFreeSpace(p, m.peer(), workload.Devices(m.node)); err == nil && m.ours() {
 			m.space = &space
 		}
-		m.standing = gluster.Stand(m.node, gluster.Sight{Online: online, Answers: m.answers, Data: m.data, Started: r.Started, Now: s.now})
+		m.standing = gluster.Stand(m.node, gluster.Sight{Online: online, Answers: m.answers, Silent: s.silent(), Data: m.data, Started: r.Started, Now: s.now})
 		s.within(m.standing.Wake)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -140,7 +142,7 @@ func (s *scope) sum() {
 	c := s.cluster
 	nodes := s.nodes()
 	summary := cluster.Summarize(cluster.Observed{
-		Cluster: c, Nodes: nodes, Spec: s.spec, Etcd: s.etcd, Drivers: s.drivers, Sizes: s.sizes, Deleting: s.deleting,
+		Cluster: c, Nodes: nodes, Silence: s.quiet(), Spec: s.spec, Etcd: s.etcd, Drivers: s.drivers, Sizes: s.sizes, Deleting: s.deleting,
 	})
 	st := &c.Status
 	st.ObservedGeneration, st.State, st.Nodes, st.NodeStates = c.Generation, summary.State, int32(min(len(nodes), math.MaxInt32)), &summary.States //nolint:gosec // Bounded.
@@ -164,6 +166,17 @@ func (s *scope) sum() {
 	if c.Spec.Replication == nil {
 		meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionReplicationConfigured)
 	}
+}
+
+// quiet says why nobody speaks for the pool; empty when somebody does, or no server is ours.
+func (s *scope) quiet() string {
+	if !s.silent() || !slices.ContainsFunc(s.members, (*member).ours) {
+		return ""
+	}
+	if s.silence == "" {
+		return "No server of the pool could be asked."
+	}
+	return strings.TrimSpace(s.silence)
 }
 
 // templates tells of the nodes of each template.

@@ -128,7 +128,7 @@ func (r *Reconciler) shrink(ctx context.Context, s *scope, t v1alpha1.GlusterNod
 // overdue gives up a node that is offline for too long, where the spec says after how long (A6). One at a time, as every removal.
 func (r *Reconciler) overdue(ctx context.Context, s *scope, condemned string) error {
 	for _, m := range s.members {
-		give, wake := gluster.Overdue(s.offline(m), m.standing.State(), s.cluster.Spec.FailOfflineAfter, r.Started, s.now)
+		give, wake := gluster.Overdue(s.offline(m), m.standing.State(), s.cluster.Spec.FailOfflineAfter, s.heard, s.now)
 		s.within(wake)
 		if !give || condemned != "" || s.acted {
 			continue

@@ -180,14 +180,18 @@ func TestSummarize(t *testing.T) {
 		edit func(*Observed)
 		want string
 	}{
-		"all is well":                         {func(*Observed) {}, "TTTTTT running"},
-		"the spec is wrong":                   {func(o *Observed) { o.Spec = bad }, "FTTTTF failed"},
-		"nobody has looked at the spec":       {func(o *Observed) { o.Spec = metav1.Condition{} }, "UTTTTU warning"},
-		"etcd has no quorum":                  {func(o *Observed) { o.Etcd = bad }, "TFTTTF failed"},
-		"what is wrong outranks the rest":     {func(o *Observed) { o.Spec, o.Drivers = metav1.Condition{}, bad }, "UTTFTF warning"},
-		"no node was ever a member":           {func(o *Observed) { o.Nodes[0].Status.Joined, o.Etcd = false, bad }, "TFTTTF creating"},
-		"no nodes":                            {func(o *Observed) { o.Nodes = nil }, "TTFTTF creating"},
-		"a node is down":                      {func(o *Observed) { o.Nodes = append(o.Nodes, in("n2", "offline")) }, "TTFTTF warning"},
+		"all is well":                     {func(*Observed) {}, "TTTTTT running"},
+		"the spec is wrong":               {func(o *Observed) { o.Spec = bad }, "FTTTTF failed"},
+		"nobody has looked at the spec":   {func(o *Observed) { o.Spec = metav1.Condition{} }, "UTTTTU warning"},
+		"etcd has no quorum":              {func(o *Observed) { o.Etcd = bad }, "TFTTTF failed"},
+		"what is wrong outranks the rest": {func(o *Observed) { o.Spec, o.Drivers = metav1.Condition{}, bad }, "UTTFTF warning"},
+		"no node was ever a member":       {func(o *Observed) { o.Nodes[0].Status.Joined, o.Etcd = false, bad }, "TFTTTF creating"},
+		"no nodes":                        {func(o *Observed) { o.Nodes = nil }, "TTFTTF creating"},
+		"a node is down":                  {func(o *Observed) { o.Nodes = append(o.Nodes, in("n2", "offline")) }, "TTFTTF warning"},
+		"nobody speaks for the pool":      {func(o *Observed) { o.Silence = "No server answers." }, "TTUTTU warning"},
+		"nobody speaks, and a node is down": {func(o *Observed) {
+			o.Silence, o.Nodes = "No server answers.", append(o.Nodes, in("n2", "offline"))
+		}, "TTUTTU warning"},
 		"a node is under maintenance":         {func(o *Observed) { o.Nodes = append(o.Nodes, in("n2", "quiesced")) }, "TTTTTT running"},
 		"a node is being emptied":             {func(o *Observed) { o.Nodes = append(o.Nodes, in("n2", "failed")) }, "TTTTTT running"},
 		"a node is new":                       {func(o *Observed) { o.Nodes = append(o.Nodes, in("n2", "")) }, "TTUTTU warning"},

@@ -16,6 +16,8 @@ import (
 type Observed struct {
 	Cluster *v1alpha1.GlusterCluster
 	Nodes   []*v1alpha1.GlusterNode
+	// Silence says why nobody speaks for the pool; empty when somebody does.
+	Silence string
 	// Spec, Etcd and Drivers are the conditions of these.
 	Spec, Etcd, Drivers metav1.Condition
 	// Sizes are the decisions about the templates, by name.
@@ -95,6 +97,12 @@ func (o Observed) nodes(count *v1alpha1.MemberStates) metav1.Condition {
 	switch {
 	case len(o.Nodes) == 0:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonPending, "There are no nodes."
+	case o.Silence != "":
+		// What the nodes were seen to be before is no sign that they serve.
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonPoolUnknown, o.Silence
+		if len(down) > 0 {
+			c.Message += " Offline: " + list(down)
+		}
 	case len(down) > 0:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonPeerDown, "Offline: "+list(down)
 	case len(unseen) > 0:
