@@ -131,7 +131,7 @@ func (r *Reconciler) record(ctx context.Context, m *member, move *v1alpha1.Glust
 // remove takes the next step of a removal.
 func (r *Reconciler) remove(ctx context.Context, s *scope, m *member, unfilled *removal.Unfilled) error {
 	f := removal.Facts{
-		Node: m.node, Standing: m.standing, Pool: s.pool, Workload: s.runs(m), Claims: s.holds(m), NeverRan: m.neverRan, Unfilled: unfilled,
+		Node: m.node, Standing: m.standing, Pool: s.pool, Workload: s.runs(m), Claims: s.holds(m), Ending: s.ending(s.claimsMade(m), m.node.Name), NeverRan: m.neverRan, Unfilled: unfilled,
 	}
 	if m.own != nil && m.node.Spec.Pool == "" && s.speaker == nil {
 		f.Pool = *m.own
@@ -198,6 +198,47 @@ func (s *scope) runs(m *member) gluster.Answer {
 		set = nil
 	}
 	return gluster.Of(set != nil || s.pods[workload.Pod(m.node.Name)] != nil)
+}
+
+// ending is what was asked to go already of workloads with their pods, and of claims once no pod is left; nil when something has to be asked.
+func (s *scope) ending(claims []*corev1.PersistentVolumeClaim, workloads ...string) *gluster.Ending {
+	var first *gluster.Ending
+	for _, name := range workloads {
+		w, p := s.workloads[name], s.pods[workload.Pod(name)]
+		switch {
+		case w == nil && p == nil:
+			continue
+		case w != nil && w.DeletionTimestamp.IsZero():
+			return nil
+		}
+		e := &gluster.Ending{Workload: name}
+		if w != nil {
+			e.Since = w.DeletionTimestamp.Time
+		}
+		if p != nil {
+			e.Pod, e.Machine, e.Orphan = p.Name, p.Spec.NodeName, w == nil && p.DeletionTimestamp.IsZero()
+			if !p.DeletionTimestamp.IsZero() {
+				e.Since = p.DeletionTimestamp.Time
+			}
+		}
+		if first == nil {
+			first = e
+		}
+	}
+	if first != nil || len(claims) == 0 {
+		return first
+	}
+	e := &gluster.Ending{Since: s.now}
+	for _, c := range claims {
+		if c.DeletionTimestamp.IsZero() {
+			return nil
+		}
+		e.Claims = append(e.Claims, c.Name)
+		if c.DeletionTimestamp.Time.Before(e.Since) {
+			e.Since = c.DeletionTimestamp.Time
+		}
+	}
+	return e
 }
 
 // holds says whether claims that were made for a node exist.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -22,6 +23,7 @@ import (
 // end takes the next step of the deletion of a cluster.
 func (r *Reconciler) end(ctx context.Context, s *scope) error {
 	f := cluster.Deletion{Pool: s.pool, Nodes: s.nodes(), Etcd: s.etcdThere(), Drivers: gluster.No, NeverBegan: s.neverBegan()}
+	f.Ending = s.ending(s.etcdClaims(), s.etcdMembers()...)
 	for _, d := range csi.Known {
 		there, err := r.deployed(ctx, s, d)
 		if err != nil {
@@ -76,37 +78,47 @@ func (s *scope) neverBegan() bool {
 
 // etcdThere says whether a workload, a pod or a claim of etcd exists.
 func (s *scope) etcdThere() gluster.Answer {
-	for i := range workload.Members {
-		name := workload.Member(s.key.Name, i)
-		if s.etcdClaim(name) != nil || s.workloads[name] != nil || s.pods[workload.Pod(name)] != nil {
-			return gluster.Yes
-		}
-	}
-	return gluster.No
+	return gluster.Of(s.etcdRuns() || len(s.etcdClaims()) > 0)
 }
 
-func (s *scope) etcdClaim(name string) *corev1.PersistentVolumeClaim {
-	if c := s.claims[name]; c != nil && c.Labels[v1alpha1.LabelGlusterCluster] == s.key.Name && c.Labels[v1alpha1.LabelGlusterPart] == workload.PartEtcd {
-		return c
+// etcdRuns reports whether a workload or a pod of etcd exists.
+func (s *scope) etcdRuns() bool {
+	return slices.ContainsFunc(s.etcdMembers(), func(name string) bool { return s.workloads[name] != nil || s.pods[workload.Pod(name)] != nil })
+}
+
+// etcdMembers are the names of the workloads of etcd, and of their claims.
+func (s *scope) etcdMembers() []string {
+	var all []string
+	for i := range workload.Members {
+		all = append(all, workload.Member(s.key.Name, i))
 	}
-	return nil
+	return all
+}
+
+// etcdClaims are the claims of etcd that are of this cluster.
+func (s *scope) etcdClaims() []*corev1.PersistentVolumeClaim {
+	var all []*corev1.PersistentVolumeClaim
+	for _, name := range s.etcdMembers() {
+		if c := s.claims[name]; c != nil && c.Labels[v1alpha1.LabelGlusterCluster] == s.key.Name && c.Labels[v1alpha1.LabelGlusterPart] == workload.PartEtcd {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // deleteEtcd deletes the workloads of etcd, and its claims once no pod is left.
 func (r *Reconciler) deleteEtcd(ctx context.Context, s *scope) error {
 	var errs []error
-	runs := false
-	for i := range workload.Members {
-		name := workload.Member(s.key.Name, i)
+	for _, name := range s.etcdMembers() {
 		if w := s.workloads[name]; w != nil {
 			errs = append(errs, kube.Delete(ctx, r.Client, w, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 		}
-		runs = runs || s.workloads[name] != nil || s.pods[workload.Pod(name)] != nil
 	}
-	for i := range workload.Members {
-		if c := s.etcdClaim(workload.Member(s.key.Name, i)); c != nil && !runs {
-			errs = append(errs, kube.Delete(ctx, r.Client, c))
-		}
+	if s.etcdRuns() {
+		return errors.Join(errs...)
+	}
+	for _, c := range s.etcdClaims() {
+		errs = append(errs, kube.Delete(ctx, r.Client, c))
 	}
 	return errors.Join(errs...)
 }

@@ -59,6 +59,8 @@ type suite struct {
 	etcd int
 	// halted names workloads that do not run, whatever Kubernetes wants.
 	halted map[string]bool
+	// stuck names workloads whose pod does not end.
+	stuck map[string]bool
 }
 
 // server is the stand-in of one workload.
@@ -79,7 +81,7 @@ func newSuite(t *testing.T, changes ...func(*cluster.Config)) *suite {
 	s := &suite{
 		patience: 20 * time.Second,
 		t:        t, client: c, events: events.NewFakeRecorder(10000), namespace: ns.Name, world: cluster.New(cfg), servers: map[string]*server{}, seen: map[string]bool{},
-		etcd: workload.Members, halted: map[string]bool{},
+		etcd: workload.Members, halted: map[string]bool{}, stuck: map[string]bool{},
 	}
 	t.Cleanup(s.world.Close)
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "example.com/fast"}
@@ -331,6 +333,11 @@ func (s *suite) kubelet() {
 	wanted := map[string]bool{}
 	for i := range sets.Items {
 		w := &sets.Items[i]
+		if !w.DeletionTimestamp.IsZero() && s.stuck[w.Name] {
+			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: workload.Pod(w.Name)}}
+			must(s.t, client.IgnoreNotFound(s.client.Delete(ctx, p)))
+			continue
+		}
 		if !w.DeletionTimestamp.IsZero() {
 			s.stopped(w)
 			w.Finalizers = nil

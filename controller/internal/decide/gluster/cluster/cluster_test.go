@@ -156,6 +156,7 @@ func TestDelete(t *testing.T) {
 		"there never was a pool":                 {Deletion{Nodes: nodes(a), Drivers: gluster.No, NeverBegan: true}, "DeleteNode Deleting a"},
 		"nor was there, but there are claims":    {Deletion{Nodes: nodes(a), Claimed: 1, NeverBegan: true}, "Hold VolumesExist"},
 		"etcd goes last":                         {Deletion{Drivers: gluster.No, Etcd: gluster.Yes}, "DeleteEtcd Deleting"},
+		"etcd was asked to go":                   {Deletion{Drivers: gluster.No, Etcd: gluster.Yes, Ending: &gluster.Ending{}}, "Hold Deleting"},
 		"nobody knows of etcd":                   {Deletion{Drivers: gluster.No}, "Hold Deleting"},
 		"all is gone":                            {Deletion{Drivers: gluster.No, Etcd: gluster.No}, "DropFinalizer Deleting"},
 		"a pool without nodes, and with drivers": {Deletion{Drivers: gluster.Yes, Etcd: gluster.Yes}, "DeleteDrivers Deleting"},

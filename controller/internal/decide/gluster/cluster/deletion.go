@@ -39,6 +39,8 @@ type Deletion struct {
 	NeverBegan bool
 	// Drivers and Etcd say whether they still exist.
 	Drivers, Etcd gluster.Answer
+	// Ending is what of etcd was asked to go already; nil when something has to be asked.
+	Ending *gluster.Ending
 }
 
 // Decision is the one step of a pass.
@@ -81,6 +83,8 @@ func (d Deletion) Delete() Decision {
 		return d.node()
 	case d.Etcd == gluster.Unknown:
 		return hold(metav1.ConditionUnknown, v1alpha1.ReasonDeleting, "Whether etcd still exists is not known.")
+	case d.Etcd == gluster.Yes && d.Ending != nil:
+		return hold(metav1.ConditionFalse, v1alpha1.ReasonDeleting, "The pool has no nodes, and etcd is being deleted. %s", d.Ending.Message())
 	case d.Etcd == gluster.Yes:
 		return step(DeleteEtcd, "The pool has no nodes. etcd is deleted.")
 	}

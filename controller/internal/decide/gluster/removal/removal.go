@@ -47,6 +47,8 @@ type Facts struct {
 	NeverRan bool
 	// Workload and Claims say whether the workload, and claims that were made for the node, still exist. Those that a person made are not looked at.
 	Workload, Claims gluster.Answer
+	// Ending is what of these was asked to go already; nil when something has to be asked.
+	Ending *gluster.Ending
 }
 
 // Unfilled is what the node waits for, as a condition tells it.
@@ -207,6 +209,8 @@ func (f Facts) tearDown() Decision {
 	switch {
 	case f.Workload == gluster.Unknown:
 		return wait(metav1.ConditionUnknown, v1alpha1.ReasonRemoving, "Whether the workload of the node still exists is not known.")
+	case f.Ending != nil && (f.Workload == gluster.Yes || f.Claims == gluster.Yes):
+		return wait(metav1.ConditionFalse, v1alpha1.ReasonRemoving, "The node left the pool. %s", f.Ending.Message())
 	case f.Workload == gluster.Yes:
 		return do(DeleteWorkload, v1alpha1.ReasonRemoving, "The node left the pool, and its workload is deleted.")
 	case f.Claims == gluster.Unknown:

@@ -62,6 +62,7 @@ func empty(f *Facts)     { f.Pool.Volumes = &[]gluster.Volume{} }
 func silent(f *Facts)    { f.Pool, f.Look = gluster.Pool{}, Unclear }
 func unloaded(f *Facts)  { f.Workload = gluster.No }
 func unclaimed(f *Facts) { f.Claims = gluster.No }
+func ending(f *Facts)    { f.Ending = &gluster.Ending{Workload: "n", Pod: "n-0", Since: now} }
 func lost(f *Facts)      { f.Standing.Lost = true }
 func refused(f *Facts)   { f.Standing.LostRefused = "The server of the node answers." }
 
@@ -115,6 +116,9 @@ func TestDecide(t *testing.T) {
 		"it was lost, answers, and left":           {[]edit{left, refused}, "DeleteWorkload"},
 		"the record is of another":                 {[]edit{left, silent, func(f *Facts) { f.Node.Annotations[v1alpha1.AnnotationPeerLeft] = "you" }}, "Wait PoolUnknown?"},
 		"nobody knows of the workload":             {[]edit{left, func(f *Facts) { f.Workload = gluster.Unknown }}, "Wait Removing?"},
+		"its pod was asked to end":                 {[]edit{left, ending}, "Wait Removing"},
+		"its claims were asked to go":              {[]edit{left, unloaded, ending}, "Wait Removing"},
+		"what was asked to go is gone":             {[]edit{left, unloaded, unclaimed, ending}, "DropFinalizer"},
 		"the workload is gone":                     {[]edit{left, unloaded}, "DeleteClaims"},
 		"nobody knows of the claims":               {[]edit{left, unloaded, func(f *Facts) { f.Claims = gluster.Unknown }}, "Wait Removing?"},
 		"the claims are gone, the workload is not": {[]edit{left, unclaimed}, "DeleteWorkload"},
