@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,7 +17,6 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide/gluster/workload"
 	"quarry.storage/quarry/controller/internal/kube"
-	"quarry.storage/quarry/controller/internal/pki"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -31,8 +31,10 @@ func (r *Reconciler) keep(ctx context.Context, s *scope) error {
 		return nil
 	}
 	if err := r.makeCommon(ctx, s); err != nil {
-		if kube.Denied(err) {
+		if why := hindrance(err); kube.Denied(err) {
 			s.etcd = lacking(c, err)
+		} else if why != "" {
+			s.etcd.Status, s.etcd.Reason, s.etcd.Message = metav1.ConditionFalse, v1alpha1.ReasonStepFailed, why
 		}
 		return err
 	}
@@ -41,6 +43,34 @@ func (r *Reconciler) keep(ctx context.Context, s *scope) error {
 		return err
 	}
 	return nil
+}
+
+// obstacle keeps something from being made until a person does what it says.
+type obstacle string
+
+func (o obstacle) Error() string { return string(o) }
+
+func obstructed(format string, args ...any) error { return obstacle(fmt.Sprintf(format, args...)) }
+
+// hindrance says why something cannot be made, if that does not pass by itself: an obstacle, or a verdict of the API server, as about a quota. It is empty otherwise.
+func hindrance(err error) string {
+	var own obstacle
+	if all, is := err.(interface{ Unwrap() []error }); is { //nolint:errorlint // Each of the joined errors is looked at.
+		var told []string
+		for _, one := range all.Unwrap() {
+			if why := hindrance(one); why != "" {
+				told = append(told, why)
+			}
+		}
+		return strings.Join(told, " ")
+	}
+	switch {
+	case errors.As(err, &own):
+		return string(own)
+	case err != nil && (apierrors.IsForbidden(err) || kube.Refused(err)):
+		return "The API server refuses: " + err.Error() + "."
+	}
+	return ""
 }
 
 // lacking is the condition of etcd while a right is missing.
@@ -107,12 +137,14 @@ func podReady(p *corev1.Pod) bool {
 // makeCommon makes what all have in common.
 func (r *Reconciler) makeCommon(ctx context.Context, s *scope) error {
 	c := s.cluster
-	if err := r.secrets(ctx, s); err != nil {
-		return err
-	}
-	var errs []error
+	unmade := r.secrets(ctx, s)
+	errs := []error{unmade}
 	for _, o := range workload.Shared(c) {
 		errs = append(errs, r.apply(ctx, o))
+	}
+	if unmade != nil {
+		// Nothing is started without what is in the Secrets.
+		return errors.Join(errs...)
 	}
 	begun := s.begun()
 	for i := range workload.Members {
@@ -122,116 +154,6 @@ func (r *Reconciler) makeCommon(ctx context.Context, s *scope) error {
 		errs = append(errs, r.apply(ctx, workload.EtcdMember(c, i)))
 	}
 	return errors.Join(errs...)
-}
-
-// secrets makes the Secrets of the servers and of etcd. The one that the servers share is made once: a second one would lock us out of servers that have the first.
-func (r *Reconciler) secrets(ctx context.Context, s *scope) error {
-	c := s.cluster
-	auth, err := r.secret(ctx, s, workload.Auth(c.Name))
-	if err != nil {
-		return err
-	}
-	if auth == nil {
-		for _, m := range s.members {
-			if m.node.Status.Joined || s.workloads[m.node.Name] != nil {
-				return fmt.Errorf("the Secret %s is gone, and the servers have the secret that was in it: make it again with the content of the file auth in the state of a server", workload.Auth(c.Name))
-			}
-		}
-		if err := r.make(ctx, workload.Secret(c, workload.Auth(c.Name), map[string][]byte{workload.KeyAuth: []byte(r.Secret())})); err != nil {
-			return err
-		}
-	}
-	if err := r.certificates(ctx, s); err != nil {
-		return err
-	}
-	return r.ownAuthority(ctx, s)
-}
-
-// ownAuthority makes the authority of etcd, and the certificate that its members and the servers have.
-func (r *Reconciler) ownAuthority(ctx context.Context, s *scope) error {
-	c := s.cluster
-	have, err := r.secret(ctx, s, workload.EtcdTLS(c.Name))
-	if err != nil {
-		return err
-	}
-	if have != nil {
-		if ca, err := pki.GivenCA(have.Data[workload.KeyCA], have.Data[workload.KeyCAKey]); err == nil && pairOf(have).Serves(ca, workload.EtcdNames(c), s.now) {
-			return nil
-		}
-	}
-	authority, err := pki.NewAuthority(s.now)
-	if err != nil {
-		return err
-	}
-	own, key, err := authority.Current.Encode()
-	if err != nil {
-		return err
-	}
-	p, err := authority.Current.SignPair(workload.EtcdNames(c), s.now)
-	if err != nil {
-		return err
-	}
-	return r.put(ctx, c, have, workload.EtcdTLS(c.Name), map[string][]byte{
-		workload.KeyCA: own, workload.KeyCAKey: key, workload.KeyCertificate: p.Certificate, workload.KeyPrivate: p.Key,
-	})
-}
-
-// certificates makes the certificate of the servers from the authority of the spec, if there is one.
-func (r *Reconciler) certificates(ctx context.Context, s *scope) error {
-	c := s.cluster
-	if c.Spec.GlusterCA == nil {
-		return nil
-	}
-	given := &corev1.Secret{}
-	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: string(c.Spec.GlusterCA.SecretName)}, given); err != nil {
-		return fmt.Errorf("get secret %s: %w", c.Spec.GlusterCA.SecretName, err)
-	}
-	ca, err := pki.GivenCA(given.Data[workload.KeyCertificate], given.Data[workload.KeyPrivate])
-	if err != nil {
-		s.spec.Status, s.spec.Reason, s.spec.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalidSpec, fmt.Sprintf("The Secret %s of glusterCA cannot be used: %v.", given.Name, err)
-		return nil
-	}
-	have, err := r.secret(ctx, s, workload.TLS(c.Name))
-	if err != nil {
-		return err
-	}
-	if have != nil && pairOf(have).Serves(ca, workload.Names(c), s.now) {
-		return nil
-	}
-	p, err := ca.SignPair(workload.Names(c), s.now)
-	if err != nil {
-		return err
-	}
-	return r.put(ctx, c, have, workload.TLS(c.Name), map[string][]byte{
-		workload.KeyCA: p.CA, workload.KeyCertificate: p.Certificate, workload.KeyPrivate: p.Key,
-	})
-}
-
-func pairOf(s *corev1.Secret) pki.Pair {
-	return pki.Pair{Certificate: s.Data[workload.KeyCertificate], Key: s.Data[workload.KeyPrivate], CA: s.Data[workload.KeyCA]}
-}
-
-// secret reads a Secret of ours; nil if there is none. One that is somebody else's is an error.
-func (r *Reconciler) secret(ctx context.Context, s *scope, name string) (*corev1.Secret, error) {
-	o := &corev1.Secret{}
-	switch err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.key.Namespace, Name: name}, o); {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("get secret %s: %w", name, err)
-	case o.Labels[v1alpha1.LabelGlusterCluster] != s.key.Name:
-		return nil, fmt.Errorf("secret %s is not of GlusterCluster %s: it has to go, or the GlusterCluster needs another name", name, s.key.Name)
-	}
-	return o, nil
-}
-
-// put writes a Secret that may be there.
-func (r *Reconciler) put(ctx context.Context, c *v1alpha1.GlusterCluster, have *corev1.Secret, name string, data map[string][]byte) error {
-	if have == nil {
-		return r.make(ctx, workload.Secret(c, name, data))
-	}
-	_, err := kube.Patch(ctx, r.Client, have, func(o *corev1.Secret) { o.Data = data })
-	return err
 }
 
 // make makes an object that is never changed. One that is there already stays.
@@ -258,7 +180,7 @@ func (r *Reconciler) apply(ctx context.Context, o client.Object) error {
 	case err != nil:
 		return fmt.Errorf("get %s %s: %w", want.GetKind(), o.GetName(), err)
 	case !workload.Ours(have, want):
-		return fmt.Errorf("%s %s is somebody else's: it has to go, or what it is in the way of needs another name", want.GetKind(), o.GetName())
+		return obstructed("The %s %s is somebody else's. It has to go, or what it is in the way of needs another name.", want.GetKind(), o.GetName())
 	}
 	text, err := json.Marshal(want.Object)
 	if err != nil {

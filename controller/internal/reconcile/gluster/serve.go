@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,7 +77,8 @@ func (s *scope) neverRan(m *member) bool {
 
 // serve has a node run, join, and its devices registered.
 func (r *Reconciler) serve(ctx context.Context, s *scope, m *member) error {
-	errs := []error{r.run(ctx, s, m)}
+	unmade := r.run(ctx, s, m)
+	errs := []error{unmade}
 	f := node.Facts{
 		Node: m.node, Standing: m.standing, Spec: m.spec, Claims: m.claims, Workload: m.answers, Says: m.says.Peer,
 		Address: workload.PeerAddress(m.node), Devices: workload.Devices(m.node), Pool: s.pool,
@@ -92,6 +94,9 @@ func (r *Reconciler) serve(ctx context.Context, s *scope, m *member) error {
 	m.plan = node.Reconcile(f)
 	if s.silence != "" && m.plan.Message != "" {
 		m.plan.Message += " " + s.silence
+	}
+	if why := hindrance(unmade); why != "" {
+		m.plan.Message = strings.TrimSpace(why + " " + m.plan.Message)
 	}
 	m.node.Status.Joined = m.node.Status.Joined || m.plan.Joined && m.node.Spec.Pool != ""
 	if m.conflict || s.speaker == nil {

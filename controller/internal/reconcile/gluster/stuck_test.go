@@ -1,14 +1,19 @@
 package gluster
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"quarry.storage/quarry/controller/internal/decide/gluster/workload"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -82,4 +87,83 @@ func TestCluster_etcdNeverEnds(t *testing.T) {
 	}
 	s.end(member)
 	s.until("it is gone", func() bool { return s.cluster() == nil })
+}
+
+// TestEtcd_authorityGone: the Secret with the authority of etcd is gone while members run. None is made that they do not have, and a condition says what to do. Once
+// all StatefulSets of etcd were deleted, another one is made, and the claims stay (G33).
+func TestEtcd_authorityGone(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.pool(1)
+	s.until("it runs", s.running(1))
+	name := types.NamespacedName{Namespace: s.namespace, Name: workload.EtcdTLS("pool")}
+	first := &corev1.Secret{}
+	must(t, s.client.Get(t.Context(), name, first))
+
+	// A certificate that cannot be used is made again by the same authority.
+	damaged := first.DeepCopy()
+	damaged.Data[workload.KeyCertificate] = []byte("x")
+	must(t, s.client.Update(t.Context(), damaged))
+	s.passes(1)
+	again := &corev1.Secret{}
+	must(t, s.client.Get(t.Context(), name, again))
+	if string(again.Data[workload.KeyCA]) != string(first.Data[workload.KeyCA]) || string(again.Data[workload.KeyCertificate]) == "x" {
+		t.Error("the certificate is of another authority, or is not made again")
+	}
+
+	must(t, s.client.Delete(t.Context(), again))
+	for range 3 {
+		if err := s.pass(); err == nil {
+			t.Error("nothing is wrong")
+		}
+	}
+	if s.client.Get(t.Context(), name, &corev1.Secret{}) == nil {
+		t.Error("an authority is made that no member has")
+	}
+	if c := s.ofCluster(v1alpha1.ConditionEtcdReady); c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonStepFailed || !strings.Contains(c.Message, "Restore the Secret. If nobody has it any more, delete the StatefulSets pool-etcd-0, pool-etcd-1, pool-etcd-2 together") {
+		t.Errorf("%+v", c)
+	}
+	claim := s.claim(workload.Member("pool", 0))
+	for i := range workload.Members {
+		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: workload.Member("pool", i)}}
+		must(t, s.client.Delete(t.Context(), set, client.PropagationPolicy(metav1.DeletePropagationForeground)))
+	}
+	_ = s.pass()
+	s.until("it runs again", s.running(1))
+	must(t, s.client.Get(t.Context(), name, again))
+	if now := s.claim(claim.Name); string(again.Data[workload.KeyCA]) == string(first.Data[workload.KeyCA]) || now == nil || now.UID != claim.UID {
+		t.Errorf("the authority is the old one, or the claim is another: %+v", now)
+	}
+}
+
+// TestPool_hindered: what keeps the objects of a cluster or of a node from being made is told where a person looks (G29).
+func TestPool_hindered(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	foreign := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: workload.Service("pool")}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}}
+	must(t, s.client.Create(t.Context(), foreign))
+	s.pool(1)
+	for range 3 {
+		_ = s.pass()
+	}
+	if c := s.ofCluster(v1alpha1.ConditionEtcdReady); c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonStepFailed || !strings.Contains(c.Message, "The Service pool-gluster is somebody else's") {
+		t.Errorf("%+v", c)
+	}
+	if c := s.ofCluster(v1alpha1.ConditionReady); c.Status != metav1.ConditionFalse {
+		t.Errorf("%+v", c)
+	}
+	must(t, s.client.Delete(t.Context(), foreign))
+	s.until("etcd runs", func() bool { return s.ofCluster(v1alpha1.ConditionEtcdReady).Status == metav1.ConditionTrue })
+	s.intercept(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if claim, is := o.(*corev1.PersistentVolumeClaim); is {
+			return apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), claim.Name, errors.New("exceeded quota: storage"))
+		}
+		return c.Create(ctx, o, opts...)
+	}})
+	s.until("the node says why", func() bool {
+		all := s.nodes()
+		return len(all) == 1 && strings.Contains(all[0].Status.Message, "exceeded quota: storage")
+	})
+	s.r.Client = s.client
+	s.until("it runs", s.running(1))
 }
