@@ -28,7 +28,11 @@ func (r *Reconciler) drivers(ctx context.Context, s *scope) error {
 	s.drivers = metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCSIReady, Message: "All drivers run."}
 	var errs []error
 	var waits, taken []string
+	refused := csi.Refused(c)
 	for _, d := range c.Spec.Drivers {
+		if refused != "" {
+			break
+		}
 		holder, err := r.holder(ctx, d)
 		switch {
 		case err != nil:
@@ -45,6 +49,8 @@ func (r *Reconciler) drivers(ctx context.Context, s *scope) error {
 	}
 	err := errors.Join(errs...)
 	switch {
+	case refused != "":
+		s.drivers.Status, s.drivers.Reason, s.drivers.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalidSpec, refused
 	case err != nil:
 		s.drivers.Status, s.drivers.Reason, s.drivers.Message = metav1.ConditionFalse, v1alpha1.ReasonCSIFailed, err.Error()
 	case len(taken) > 0:

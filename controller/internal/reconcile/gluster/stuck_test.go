@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"quarry.storage/quarry/controller/internal/decide/gluster/workload"
+	"quarry.storage/quarry/controller/internal/pki"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -166,4 +167,28 @@ func TestPool_hindered(t *testing.T) {
 	})
 	s.r.Client = s.client
 	s.until("it runs", s.running(1))
+}
+
+// TestDrivers_withAuthority: drivers that could not reach the servers are not deployed, and the condition says what to do (G28).
+func TestDrivers_withAuthority(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	authority, err := pki.NewAuthority(s.now())
+	must(t, err)
+	cert, key, err := authority.Current.Encode()
+	must(t, err)
+	must(t, s.client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "ca"}, Data: map[string][]byte{workload.KeyCertificate: cert, workload.KeyPrivate: key}}))
+	s.pool(1, func(c *v1alpha1.GlusterCluster) {
+		fuse(c)
+		c.Spec.GlusterCA = &v1alpha1.GlusterCredentials{SecretName: "ca"}
+	})
+	s.passes(2)
+	if c := s.ofCluster(v1alpha1.ConditionCSIReady); c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonInvalidSpec || !strings.Contains(c.Message, "do not go together") {
+		t.Errorf("%+v", c)
+	}
+	var daemons appsv1.DaemonSetList
+	must(t, s.client.List(t.Context(), &daemons, client.InNamespace(s.namespace)))
+	if len(daemons.Items) > 0 {
+		t.Error("a driver is deployed")
+	}
 }

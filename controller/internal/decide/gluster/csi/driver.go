@@ -50,6 +50,15 @@ func Holder(d *storagev1.CSIDriver) (namespace, cluster string) {
 	return d.Annotations[AnnotationNamespace], d.Labels[v1alpha1.LabelGlusterCluster]
 }
 
+// Refused says why no driver of a cluster can work, and what to do; empty when they can.
+func Refused(c *v1alpha1.GlusterCluster) string {
+	if c.Spec.GlusterCA == nil || len(c.Spec.Drivers) == 0 {
+		return ""
+	}
+	return "spec.glusterCA and spec.drivers do not go together: the drivers do not know the authority of the servers, and none is deployed. " +
+		"Empty spec.drivers, or make the GlusterCluster anew without glusterCA."
+}
+
 // Workloads are the objects of one driver in the namespace of the cluster.
 func Workloads(c *v1alpha1.GlusterCluster, d v1alpha1.GlusterDriver, s Sidecars) []workload.Object {
 	return []workload.Object{
@@ -141,15 +150,11 @@ func sidecar(name, image string) corev1.Container {
 
 // own is the container of the driver. It is told where a server of the pool is, and its secret.
 func own(c *v1alpha1.GlusterCluster, d v1alpha1.GlusterDriver, privileged bool) corev1.Container {
-	protocol := "http"
-	if c.Spec.GlusterCA != nil {
-		protocol = "https"
-	}
 	out := corev1.Container{
 		Name: string(d), Image: string(c.Spec.Images.Drivers[string(d)]),
 		Args: []string{
 			"--nodeid=$(NODE_ID)", "--endpoint=unix://csi/csi.sock", "--resttimeout=120", "--restuser=glustercli", "--restsecret=$(REST_SECRET)",
-			fmt.Sprintf("--resturl=%s://%s.%s.svc:%d", protocol, workload.ClientService(c.Name), c.Namespace, workload.ClientPort),
+			fmt.Sprintf("--resturl=http://%s.%s.svc:%d", workload.ClientService(c.Name), c.Namespace, workload.ClientPort),
 		},
 		Env: []corev1.EnvVar{
 			{Name: "NODE_ID", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}},

@@ -27,8 +27,7 @@ func pool(edit func(*v1alpha1.GlusterCluster)) *v1alpha1.GlusterCluster {
 
 // TestWorkloads compares the manifests with golden files.
 func TestWorkloads(t *testing.T) {
-	secure := func(c *v1alpha1.GlusterCluster) { c.Spec.GlusterCA = &v1alpha1.GlusterCredentials{SecretName: "ca"} }
-	for name, c := range map[v1alpha1.GlusterDriver]*v1alpha1.GlusterCluster{v1alpha1.GlusterFuse: pool(nil), v1alpha1.GlusterBlock: pool(secure)} {
+	for name, c := range map[v1alpha1.GlusterDriver]*v1alpha1.GlusterCluster{v1alpha1.GlusterFuse: pool(nil), v1alpha1.GlusterBlock: pool(nil)} {
 		var all []string
 		for _, o := range append(Workloads(c, name, Sidecars{Provisioner: "sidecars/provisioner:1", Attacher: "sidecars/attacher:1", Registrar: "sidecars/registrar:1"}), Driver(c, name)) {
 			text, err := yaml.Marshal(o)
@@ -38,6 +37,24 @@ func TestWorkloads(t *testing.T) {
 			all = append(all, string(text))
 		}
 		golden(t, string(name), strings.Join(all, "---\n"))
+	}
+}
+
+// TestRefused: the drivers cannot reach servers whose authority they do not know.
+func TestRefused(t *testing.T) {
+	for name, row := range map[string]struct {
+		edit func(*v1alpha1.GlusterCluster)
+		want bool
+	}{
+		"drivers":      {func(c *v1alpha1.GlusterCluster) { c.Spec.Drivers = Known }, false},
+		"an authority": {func(c *v1alpha1.GlusterCluster) { c.Spec.GlusterCA = &v1alpha1.GlusterCredentials{SecretName: "ca"} }, false},
+		"drivers and an authority": {func(c *v1alpha1.GlusterCluster) {
+			c.Spec.Drivers, c.Spec.GlusterCA = Known, &v1alpha1.GlusterCredentials{SecretName: "ca"}
+		}, true},
+	} {
+		if why := Refused(pool(row.edit)); (why != "") != row.want {
+			t.Errorf("%s: %q", name, why)
+		}
 	}
 }
 
