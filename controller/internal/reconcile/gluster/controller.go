@@ -38,6 +38,7 @@ import (
 // +kubebuilder:rbac:groups=quarry.storage,resources=glusterclusters/finalizers;glusternodes/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csidrivers,verbs=get;create;patch;delete
@@ -87,8 +88,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if err := r.look(ctx, s); err != nil {
 		s.blind = err
-		if kube.Denied(err) && s.cluster != nil {
-			return ctrl.Result{}, errors.Join(err, r.denied(ctx, s, err))
+		if kube.Denied(err) {
+			return r.denied(ctx, s, err)
 		}
 		return kube.Retry(ctx, ctrl.Result{}, errors.Join(err, r.writeStatus(ctx, s)))
 	}

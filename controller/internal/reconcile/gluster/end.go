@@ -9,7 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/gluster"
@@ -160,4 +163,84 @@ func (r *Reconciler) drop(ctx context.Context, s *scope, o client.Object) error 
 		return nil
 	}
 	return kube.Delete(ctx, r.Client, have)
+}
+
+// namespaceEnds reports whether the namespace itself is being deleted.
+func (r *Reconciler) namespaceEnds(ctx context.Context, s *scope) (bool, error) {
+	n := &corev1.Namespace{}
+	if err := r.Live.Get(ctx, types.NamespacedName{Name: s.key.Namespace}, n); err != nil {
+		return false, fmt.Errorf("get namespace %s: %w", s.key.Namespace, err)
+	}
+	return n.DeletionTimestamp != nil, nil
+}
+
+// perish lets nodes and cluster go with their namespace, which takes all that was made for them. They stay while PersistentVolumes of their drivers exist, so that a
+// person learns what is lost. The CSIDrivers, which are in no namespace, go as well.
+func (r *Reconciler) perish(ctx context.Context, s *scope) error {
+	held, claimed, err := r.holds(ctx, s)
+	if err != nil {
+		return err
+	}
+	if claimed != 0 {
+		return r.mourn(ctx, s, claimed)
+	}
+	var errs []error
+	for i := range held {
+		if s.cluster == nil || !s.cluster.DeletionTimestamp.IsZero() {
+			errs = append(errs, kube.Delete(ctx, r.Client, &held[i]))
+		}
+	}
+	for _, m := range s.members {
+		if m.condemned() {
+			errs = append(errs, kube.RemoveFinalizer(ctx, r.Client, m.node, v1alpha1.FinalizerGlusterNode))
+		}
+	}
+	if err := errors.Join(errs...); err != nil || s.cluster == nil || s.cluster.DeletionTimestamp.IsZero() {
+		return err
+	}
+	return kube.RemoveFinalizer(ctx, r.Client, s.cluster, v1alpha1.FinalizerGlusterCluster)
+}
+
+// holds returns the CSIDrivers of the cluster, and how many PersistentVolumes they have; negative when nobody could count them.
+func (r *Reconciler) holds(ctx context.Context, s *scope) (held []storagev1.CSIDriver, claimed int, err error) {
+	for _, d := range csi.Known {
+		o := storagev1.CSIDriver{}
+		if err := r.Live.Get(ctx, types.NamespacedName{Name: csi.Name(d)}, &o); client.IgnoreNotFound(err) != nil {
+			return nil, 0, fmt.Errorf("get csidriver %s: %w", csi.Name(d), err)
+		}
+		if namespace, name := csi.Holder(&o); namespace != s.key.Namespace || name != s.key.Name {
+			continue
+		}
+		held = append(held, o)
+		if n := r.claimed(ctx, d); n < 0 || claimed < 0 {
+			claimed = -1
+		} else {
+			claimed += n
+		}
+	}
+	return held, claimed, nil
+}
+
+// mourn tells what keeps nodes and cluster in a namespace that is being deleted.
+func (r *Reconciler) mourn(ctx context.Context, s *scope, claimed int) error {
+	why := "The namespace is being deleted. Whether there are PersistentVolumes of the drivers of the cluster is not known."
+	if claimed > 0 {
+		why = fmt.Sprintf("The namespace is being deleted, and with it the bricks of the pool. There are %d PersistentVolumes of its drivers: delete them, and the cluster goes.", claimed)
+	}
+	var errs []error
+	for _, m := range s.members {
+		if m.condemned() {
+			m.node.Status.Message = why
+			_, err := kube.WriteStatus(ctx, r.Client, m.before, m.node)
+			errs = append(errs, err)
+		}
+	}
+	if s.cluster != nil {
+		meta.SetStatusCondition(&s.cluster.Status.Conditions, metav1.Condition{
+			Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonVolumesExist, Message: why, ObservedGeneration: s.cluster.Generation,
+		})
+		_, err := kube.WriteStatus(ctx, r.Client, s.before, s.cluster)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }

@@ -10,6 +10,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/gluster/csi"
 	"quarry.storage/quarry/controller/internal/decide/gluster/workload"
@@ -34,6 +36,13 @@ func (s *suite) released(volume string) *corev1.PersistentVolume {
 	pv.Status.Phase = corev1.VolumeReleased
 	must(s.t, s.client.Status().Update(s.t.Context(), pv))
 	return pv
+}
+
+// forget removes a PersistentVolume, as Kubernetes does once nothing uses it.
+func (s *suite) forget(pv *corev1.PersistentVolume) {
+	s.t.Helper()
+	must(s.t, s.client.Delete(s.t.Context(), pv))
+	must(s.t, client.IgnoreNotFound(s.client.Patch(s.t.Context(), pv, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
 }
 
 // online reports whether so many nodes are.
@@ -85,7 +94,7 @@ func TestNode_ofOlderStore(t *testing.T) {
 	}()
 	s.until("it is emptied, and gone", s.in(n, "gone"))
 	s.whole()
-	must(t, s.client.Delete(t.Context(), pv))
+	s.forget(pv)
 }
 
 // TestPool_silent: all servers are down for two hours. The cluster does not say that it serves, and its nodes are offline, as Kubernetes says. failOfflineAfter counts

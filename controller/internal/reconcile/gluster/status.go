@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"quarry.storage/quarry/controller/internal/decide/gluster"
@@ -65,14 +66,24 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 	return errors.Join(errs...)
 }
 
-// denied tells that the pool cannot be looked at, for want of a right. What was seen before stays.
-func (r *Reconciler) denied(ctx context.Context, s *scope, err error) error {
+// denied tells that the pool cannot be looked at, for want of a right. What was seen before stays. In a namespace that is being deleted rights may be the first to
+// go, and then nothing is left to be looked at either.
+func (r *Reconciler) denied(ctx context.Context, s *scope, err error) (ctrl.Result, error) {
+	over, failed := r.namespaceEnds(ctx, s)
+	switch {
+	case failed != nil:
+		return ctrl.Result{}, errors.Join(err, failed)
+	case over:
+		return kube.Retry(ctx, ctrl.Result{RequeueAfter: pauseBusy}, r.perish(ctx, s))
+	case s.cluster == nil:
+		return ctrl.Result{}, err
+	}
 	c := lacking(s.cluster, err)
 	meta.SetStatusCondition(&s.cluster.Status.Conditions, c)
 	c.Type = v1alpha1.ConditionReady
 	meta.SetStatusCondition(&s.cluster.Status.Conditions, c)
-	_, err = kube.WriteStatus(ctx, r.Client, s.before, s.cluster)
-	return err
+	_, failed = kube.WriteStatus(ctx, r.Client, s.before, s.cluster)
+	return ctrl.Result{}, errors.Join(err, failed)
 }
 
 func eventKind(is v1alpha1.MemberState) string {

@@ -9,12 +9,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"quarry.storage/quarry/controller/internal/decide/gluster/csi"
 	"quarry.storage/quarry/controller/internal/decide/gluster/workload"
 	"quarry.storage/quarry/controller/internal/pki"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -190,5 +192,45 @@ func TestDrivers_withAuthority(t *testing.T) {
 	must(t, s.client.List(t.Context(), &daemons, client.InNamespace(s.namespace)))
 	if len(daemons.Items) > 0 {
 		t.Error("a driver is deployed")
+	}
+}
+
+// TestNamespace_deleted: a namespace is deleted with a GlusterCluster in it, and the right to look goes first. While there are PersistentVolumes of its driver a
+// person is told; then nodes, cluster and CSIDriver go (G27).
+func TestNamespace_deleted(t *testing.T) {
+	s := newSuite(t)
+	s.pool(2, fuse)
+	s.until("they serve", s.online(2))
+	pv := s.released("v")
+	s.r.Live = interceptor.NewClient(s.client, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		if _, is := list.(*corev1.PersistentVolumeClaimList); is {
+			return apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), "", errors.New(`User "quarry" cannot list resource "persistentvolumeclaims" in API group "" in the namespace "x"`))
+		}
+		return c.List(ctx, list, opts...)
+	}})
+	if _, err := s.try(); err == nil || s.ofCluster(v1alpha1.ConditionReady).Reason != v1alpha1.ReasonAccessDenied {
+		t.Errorf("%v, %+v", err, s.ofCluster(v1alpha1.ConditionReady))
+	}
+	must(t, s.client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
+	for _, n := range s.nodes() {
+		s.remove(n.Name)
+	}
+	try := func() {
+		result, err := s.try()
+		must(t, err)
+		if result.RequeueAfter == 0 && s.cluster() != nil {
+			t.Error("nobody looks again")
+		}
+	}
+	must(t, s.client.Delete(t.Context(), s.cluster()))
+	try()
+	if c := s.ofCluster(v1alpha1.ConditionReady); len(s.nodes()) != 2 || c.Reason != v1alpha1.ReasonVolumesExist || !strings.Contains(c.Message, "1 PersistentVolumes") {
+		t.Errorf("%d nodes, %+v", len(s.nodes()), c)
+	}
+	s.forget(pv)
+	try()
+	driver := &storagev1.CSIDriver{}
+	if err := s.client.Get(t.Context(), types.NamespacedName{Name: csi.Name(v1alpha1.GlusterFuse)}, driver); s.cluster() != nil || len(s.nodes()) > 0 || !apierrors.IsNotFound(err) {
+		t.Errorf("cluster %v, %d nodes, CSIDriver %v", s.cluster(), len(s.nodes()), err)
 	}
 }
