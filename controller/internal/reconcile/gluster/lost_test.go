@@ -3,6 +3,7 @@ package gluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -60,9 +61,10 @@ func each(list client.ObjectList, do func(client.Object)) error {
 
 var errKilled = errors.New("killed")
 
-// killed makes passes until something is so, each of which is ended at another write: after it was done, and before it, in turns. It returns how often.
-func (s *suite) killed(what string, done func() bool) (kills int) {
+// killed makes passes until something is so, each of which is ended at another write: after it was done, and before it, in turns. It returns at which, and how often.
+func (s *suite) killed(what string, done func() bool) (kills map[string]int) {
 	s.t.Helper()
+	kills = map[string]int{}
 	for i := range 600 {
 		if done() {
 			s.restart()
@@ -72,7 +74,7 @@ func (s *suite) killed(what string, done func() bool) (kills int) {
 		// A pass may write several statuses before it changes something: one that is always ended before its fifth write gets nowhere.
 		writes, at, after := 0, i%5, i%2 == 0
 		dead := false
-		end := func(do func() error) error {
+		end := func(verb string, o client.Object, do func() error) error {
 			if dead {
 				return errKilled
 			}
@@ -80,26 +82,29 @@ func (s *suite) killed(what string, done func() bool) (kills int) {
 				return do()
 			}
 			dead = true
-			kills++
+			when := "before"
 			if after {
+				when = "after"
 				if err := do(); err != nil {
 					return err
 				}
 			}
+			kills[fmt.Sprintf("%s %s %T", when, verb, o)]++
+			s.die()
 			return errKilled
 		}
 		s.intercept(interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-				return end(func() error { return c.Patch(ctx, o, p, opts...) })
+				return end("patch", o, func() error { return c.Patch(ctx, o, p, opts...) })
 			},
 			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-				return end(func() error { return c.Delete(ctx, o, opts...) })
+				return end("delete", o, func() error { return c.Delete(ctx, o, opts...) })
 			},
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-				return end(func() error { return c.Create(ctx, o, opts...) })
+				return end("create", o, func() error { return c.Create(ctx, o, opts...) })
 			},
 			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-				return end(func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
+				return end("status", o, func() error { return c.SubResource(sub).Patch(ctx, o, p, opts...) })
 			},
 		})
 		_ = s.pass()

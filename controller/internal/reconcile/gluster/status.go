@@ -196,7 +196,7 @@ func (s *scope) templates() []v1alpha1.GlusterTemplateStatus {
 	sorted := cluster.GetNodes(s.cluster, s.nodes())
 	for _, t := range s.cluster.Spec.NodeTemplates {
 		one := v1alpha1.GlusterTemplateStatus{Name: t.Name, Message: s.sizes[t.Name].Message}
-		free, known := uint64(0), true
+		free, known, drifts := uint64(0), true, []string(nil)
 		for _, n := range sorted.ByTemplate[t.Name] {
 			m := s.named(n.Name)
 			if m.condemned() {
@@ -209,9 +209,10 @@ func (s *scope) templates() []v1alpha1.GlusterTemplateStatus {
 				free += m.space.Free
 			}
 			if drifted := cluster.Drifted(n, t); drifted != "" {
-				one.Message += " " + drifted
+				drifts = append(drifts, drifted)
 			}
 		}
+		one.Message = strings.Join(append([]string{one.Message}, cluster.Sentences(drifts)...), " ")
 		if known {
 			one.Free = resource.NewQuantity(int64(min(free, math.MaxInt64)), resource.BinarySI) //nolint:gosec // Bounded.
 		}

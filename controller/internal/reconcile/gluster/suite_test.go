@@ -61,6 +61,8 @@ type suite struct {
 	halted map[string]bool
 	// stuck names workloads whose pod does not end.
 	stuck map[string]bool
+	// die ends the pass that is being made: nobody is asked for anything any more.
+	die func()
 }
 
 // server is the stand-in of one workload.
@@ -148,7 +150,10 @@ func (s *suite) pool(zones int, edits ...func(*v1alpha1.GlusterCluster)) {
 func (s *suite) intercept(f interceptor.Funcs) { s.r.Client = interceptor.NewClient(s.client, f) }
 
 func (s *suite) try() (ctrl.Result, error) {
-	return s.r.Reconcile(context.WithoutCancel(s.t.Context()), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: s.namespace, Name: "pool"}})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
+	defer cancel()
+	s.die = cancel
+	return s.r.Reconcile(ctx, ctrl.Request{NamespacedName: types.NamespacedName{Namespace: s.namespace, Name: "pool"}})
 }
 
 // pass is a pass, and what the kubelet does after it. Errors that pass by themselves are allowed.

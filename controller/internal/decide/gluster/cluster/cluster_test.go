@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -165,6 +166,18 @@ func TestDelete(t *testing.T) {
 		if got := strings.TrimSpace(string(d.Step) + " " + d.Reason + " " + d.Node); got != row.want || d.Message == "" || d.Status == "" {
 			t.Errorf("%s: got %q, want %q: %s", name, got, row.want, d.Message)
 		}
+	}
+}
+
+// TestSentences: hundreds of nodes make no condition that the API server refuses.
+func TestSentences(t *testing.T) {
+	o := Observed{Cluster: pool()}
+	for i := range 500 {
+		o.Nodes = append(o.Nodes, made(fmt.Sprintf("n%03d", i), strings.Repeat("gone", 100)))
+	}
+	message := o.sized().Message
+	if len(message) > 32768 || !strings.Contains(message, "Node n009 stays") || !strings.Contains(message, "The same is so of 490 more.") {
+		t.Errorf("%d bytes: %.200s", len(message), message)
 	}
 }
 

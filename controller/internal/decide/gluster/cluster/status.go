@@ -119,6 +119,14 @@ func list(names []string) string {
 	return strings.Join(names, ", ") + "."
 }
 
+// Sentences are the first ten of many, and how many there are besides: a condition takes 32768 bytes.
+func Sentences(all []string) []string {
+	if len(all) <= 10 {
+		return all
+	}
+	return append(slices.Clone(all[:10]), fmt.Sprintf("The same is so of %d more.", len(all)-10))
+}
+
 // sized says which templates have another number of nodes than wanted.
 func (o Observed) sized() metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionTemplatesSized, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonTemplateSized, Message: "Every template has the nodes that it should."}
@@ -136,9 +144,11 @@ func (o Observed) sized() metav1.Condition {
 			told = append(told, t.Name+": "+d.Message)
 		}
 	}
+	var stay []string
 	for _, n := range GetNodes(o.Cluster, o.Nodes).Orphaned {
-		told = append(told, fmt.Sprintf("Node %s stays, even though the spec has no template %s any more. Delete the GlusterNode if it should go.", n.Name, n.Annotations[v1alpha1.AnnotationTemplate]))
+		stay = append(stay, fmt.Sprintf("Node %s stays, even though the spec has no template %s any more. Delete the GlusterNode if it should go.", n.Name, n.Annotations[v1alpha1.AnnotationTemplate]))
 	}
+	told = append(told, Sentences(stay)...)
 	if len(told) > 0 {
 		c.Message = strings.Join(told, " ")
 	}
