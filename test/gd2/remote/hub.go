@@ -5,8 +5,10 @@ package remote
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -51,6 +53,8 @@ func NewHub(w *cluster.World) *Hub {
 	h.mux.HandleFunc("POST /nodes/{name}/freeze", h.with(func(n *cluster.Node, _ *http.Request) { n.Freeze() }))
 	h.mux.HandleFunc("POST /nodes/{name}/thaw", h.with(func(n *cluster.Node, _ *http.Request) { n.Thaw() }))
 	h.mux.HandleFunc("POST /nodes/{name}/write/{volume}", h.write)
+	h.mux.HandleFunc("POST /nodes/{name}/create/{volume}", h.create)
+	h.mux.HandleFunc("POST /nodes/{name}/delete/{volume}", h.remove)
 	h.mux.HandleFunc("POST /store/freeze", func(http.ResponseWriter, *http.Request) { w.FreezeStore() })
 	h.mux.HandleFunc("POST /store/thaw", func(http.ResponseWriter, *http.Request) { w.ThawStore() })
 	h.mux.HandleFunc("GET /strange", func(out http.ResponseWriter, _ *http.Request) { fmt.Fprintln(out, w.Strange()) })
@@ -155,6 +159,51 @@ func (h *Hub) write(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	volume.Write(c, r.PathValue("volume"), r.URL.Query()["file"]...)
+}
+
+// create makes and starts a volume, by the size in bytes and the number of copies that the query has.
+func (h *Hub) create(w http.ResponseWriter, r *http.Request) {
+	size, err := strconv.ParseUint(r.URL.Query().Get("size"), 10, 64)
+	replica, failed := strconv.Atoi(r.URL.Query().Get("replica"))
+	if err := errors.Join(err, failed); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	h.through(w, r, func(c *cluster.Call, name string) *cluster.Failure {
+		if _, f := volume.Create(c, volume.CreateRequest{Name: name, Size: size, Replica: replica}); f != nil {
+			return f
+		}
+		_, f := volume.Start(c, name, volume.StartRequest{})
+		return f
+	})
+}
+
+// remove stops and deletes a volume.
+func (h *Hub) remove(w http.ResponseWriter, r *http.Request) {
+	h.through(w, r, func(c *cluster.Call, name string) *cluster.Failure {
+		if _, f := volume.Stop(c, name); f != nil {
+			return f
+		}
+		return volume.Delete(c, name)
+	})
+}
+
+// through does something to a volume through a server that runs.
+func (h *Hub) through(w http.ResponseWriter, r *http.Request, do func(*cluster.Call, string) *cluster.Failure) {
+	s := h.server(r.PathValue("name"))
+	if s == nil {
+		http.Error(w, "no such server", http.StatusNotFound)
+		return
+	}
+	c := h.World.Begin(s.Node)
+	if c == nil {
+		http.Error(w, "the server does not run", http.StatusGone)
+		return
+	}
+	defer c.End()
+	if f := do(c, r.PathValue("volume")); f != nil {
+		http.Error(w, fmt.Sprint(f.Errors), http.StatusConflict)
+	}
 }
 
 // Watch kills servers whose Posts are silent, until the context ends.

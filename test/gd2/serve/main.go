@@ -1,4 +1,5 @@
-// Command serve is the stand-in for glusterd2 as programs of a lab: the hub with the model, or the server of one pod.
+// Command serve is the stand-in for glusterd2 as programs of a lab: the hub with the model, or the server of one pod. It also starts with the
+// arguments of glusterd2, as the workload of a GlusterNode has them.
 package main
 
 import (

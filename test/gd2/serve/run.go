@@ -25,7 +25,10 @@ func run(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == "node" {
 		return node(ctx, args[1:])
 	}
-	return errors.New("say hub or node first")
+	if len(args) > 0 && strings.HasPrefix(args[0], "--") {
+		return glusterd(ctx, args, hubOf, "/dev/gluster")
+	}
+	return errors.New("say hub or node first, or give the arguments of glusterd2")
 }
 
 func hub(ctx context.Context, args []string) error {
