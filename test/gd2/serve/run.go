@@ -25,6 +25,9 @@ func run(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == "node" {
 		return node(ctx, args[1:])
 	}
+	if len(args) > 0 && args[0] == "names" {
+		return names(ctx, args[1:])
+	}
 	if len(args) > 0 && strings.HasPrefix(args[0], "--") {
 		return glusterd(ctx, args, hubOf, "/dev/gluster")
 	}

@@ -86,6 +86,33 @@ func TestGlusterd(t *testing.T) {
 	}
 }
 
+// TestAnswer resolves a name as Go's own resolver asks for it.
+func TestAnswer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "names")
+	if err := os.WriteFile(file, []byte("n-0.pool-gluster.here.svc 10.244.1.7\ngd2-hub 10.244.2.3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	at := free(t)
+	done := make(chan error, 1)
+	go func() { done <- names(ctx, []string{"-listen", at, "-file", file}) }()
+	r := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "udp", at)
+	}}
+	for name, want := range map[string]string{
+		"n-0.pool-gluster.here.svc": "[10.244.1.7]", "n-0.pool-gluster.here.svc.cluster.local.": "[10.244.1.7]", "gd2-hub.": "[10.244.2.3]", "other.here.svc.": "[]",
+	} {
+		got, _ := r.LookupHost(t.Context(), name)
+		if fmt.Sprint(got) != want {
+			t.Errorf("%s: %v, want %s", name, got, want)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRun_refuses: what the stand-in does not know ends it, as an argument that glusterd2 does not know ends that.
 func TestRun_refuses(t *testing.T) {
 	for want, args := range map[string][]string{
