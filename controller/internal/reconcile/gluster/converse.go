@@ -21,8 +21,11 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// greeting is how long a server may take to say who it is.
-const greeting = 5 * time.Second
+// greeting is how long a server may take to say who it is, and atOnce how many are asked at once. Those that hang keep nobody else from being asked for longer.
+const (
+	greeting = 5 * time.Second
+	atOnce   = 64
+)
 
 // converse asks the servers who they are, chooses the one that speaks for the pool, and asks it. What nobody said stays unknown, and is no error.
 func (r *Reconciler) converse(ctx context.Context, s *scope) error {
@@ -121,10 +124,8 @@ func (r *Reconciler) dial(ctx context.Context, s *scope) error {
 
 // greet asks every server who it is.
 func (s *scope) greet(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, greeting)
-	defer cancel()
 	var all errgroup.Group
-	all.SetLimit(16)
+	all.SetLimit(atOnce)
 	for _, m := range s.members {
 		if s.at == nil {
 			continue
@@ -139,6 +140,8 @@ func (s *scope) greet(ctx context.Context) {
 		}
 		m.api = api
 		all.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, greeting)
+			defer cancel()
 			if who, err := api.Identify(ctx); err == nil {
 				m.says = who
 			}

@@ -110,12 +110,8 @@ func (r *Reconciler) check(ctx context.Context, s *scope) error {
 		l.Homeless = workload.StateClass(s.cluster, nil) == ""
 		s.spec = spec.ValidateCluster(s.cluster, l)
 	}
-	var kubeNodes corev1.NodeList
-	if err := r.Live.List(ctx, &kubeNodes); err == nil {
-		l.Nodes = map[string]map[string]string{}
-		for i := range kubeNodes.Items {
-			l.Nodes[kubeNodes.Items[i].Name] = kubeNodes.Items[i].Labels
-		}
+	if slices.ContainsFunc(s.members, (*member).hasDevice) {
+		l.Nodes = r.labelsOfNodes(ctx)
 	}
 	for _, m := range s.members {
 		for _, name := range spec.NodeSecrets(m.node) {
@@ -127,6 +123,24 @@ func (r *Reconciler) check(ctx context.Context, s *scope) error {
 		m.conflict = len(l.Rivals) > 0 || s.otherState(m)
 	}
 	return nil
+}
+
+// labelsOfNodes are those of the nodes of Kubernetes, by their names; nil when nobody could list them.
+func (r *Reconciler) labelsOfNodes(ctx context.Context) map[string]map[string]string {
+	var list corev1.NodeList
+	if err := r.Live.List(ctx, &list); err != nil {
+		return nil
+	}
+	all := map[string]map[string]string{}
+	for i := range list.Items {
+		all[list.Items[i].Name] = list.Items[i].Labels
+	}
+	return all
+}
+
+// hasDevice reports whether the node stores on a device of a node of Kubernetes.
+func (m *member) hasDevice() bool {
+	return slices.ContainsFunc(m.node.Spec.Storage, func(o v1alpha1.GlusterStorage) bool { return o.Device != "" })
 }
 
 // exists is what a read says.
