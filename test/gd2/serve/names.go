@@ -26,7 +26,7 @@ func names(ctx context.Context, args []string) error {
 	}
 	go func() {
 		<-ctx.Done()
-		l.Close()
+		_ = l.Close()
 	}()
 	question := make([]byte, 4096)
 	for {

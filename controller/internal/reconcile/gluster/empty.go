@@ -228,6 +228,11 @@ func (s *scope) ending(claims []*corev1.PersistentVolumeClaim, workloads ...stri
 	if first != nil || len(claims) == 0 {
 		return first
 	}
+	return s.leaving(claims)
+}
+
+// leaving are claims of which each was deleted already; nil when one was not.
+func (s *scope) leaving(claims []*corev1.PersistentVolumeClaim) *gluster.Ending {
 	e := &gluster.Ending{Since: s.now}
 	for _, c := range claims {
 		if c.DeletionTimestamp.IsZero() {

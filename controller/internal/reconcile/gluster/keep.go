@@ -55,7 +55,7 @@ func obstructed(format string, args ...any) error { return obstacle(fmt.Sprintf(
 // hindrance says why something cannot be made, if that does not pass by itself: an obstacle, or a verdict of the API server, as about a quota. It is empty otherwise.
 func hindrance(err error) string {
 	var own obstacle
-	if all, is := err.(interface{ Unwrap() []error }); is { //nolint:errorlint // Each of the joined errors is looked at.
+	if all, is := err.(interface{ Unwrap() []error }); is {
 		var told []string
 		for _, one := range all.Unwrap() {
 			if why := hindrance(one); why != "" {
