@@ -99,6 +99,14 @@ func TestAnswer(t *testing.T) {
 	r := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "udp", at)
 	}}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if got, _ := r.LookupHost(t.Context(), "gd2-hub."); len(got) > 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it does not listen")
+		}
+	}
 	for name, want := range map[string]string{
 		"n-0.pool-gluster.here.svc": "[10.244.1.7]", "n-0.pool-gluster.here.svc.cluster.local.": "[10.244.1.7]", "gd2-hub.": "[10.244.2.3]", "other.here.svc.": "[]",
 	} {

@@ -61,35 +61,37 @@ func each(list client.ObjectList, do func(client.Object)) error {
 
 var errKilled = errors.New("killed")
 
-// killed makes passes until something is so, each of which is ended at another write: after it was done, and before it, in turns. It returns at which, and how often.
+// killed makes passes until something is so, each of which is ended at a write: before it was done and after, in turns, and three times in each way for a kind of
+// write. It returns at which, and how often.
 func (s *suite) killed(what string, done func() bool) (kills map[string]int) {
 	s.t.Helper()
 	kills = map[string]int{}
-	for i := range 600 {
+	for range 600 {
 		if done() {
 			s.restart()
 			return kills
 		}
 		s.restart()
-		// A pass may write several statuses before it changes something: one that is always ended before its fifth write gets nowhere.
-		writes, at, after := 0, i%5, i%2 == 0
 		dead := false
 		end := func(verb string, o client.Object, do func() error) error {
 			if dead {
 				return errKilled
 			}
-			if writes++; writes <= at {
+			write := fmt.Sprintf("%s %T", verb, o)
+			when := "before "
+			if kills["after "+write] < kills["before "+write] {
+				when = "after "
+			}
+			if kills[when+write] == 3 {
 				return do()
 			}
-			dead = true
-			when := "before"
-			if after {
-				when = "after"
+			if when == "after " {
 				if err := do(); err != nil {
 					return err
 				}
 			}
-			kills[fmt.Sprintf("%s %s %T", when, verb, o)]++
+			dead = true
+			kills[when+write]++
 			s.die()
 			return errKilled
 		}
