@@ -41,6 +41,9 @@ const (
 	// KeyUser and KeySecret have the user and its secret in the Secret of the clients.
 	KeyUser   = "userID"
 	KeySecret = "userKey"
+	// KeyUsername and KeyPassword have the user of the dashboard and its password, in a Secret of the kind that Kubernetes has for such.
+	KeyUsername = "username"
+	KeyPassword = "password"
 )
 
 // Labels of every object that is made for a Ceph cluster.
@@ -55,6 +58,8 @@ const (
 	AnnotationNode = quarry.Group + "/ceph-node"
 	// AnnotationOSD has the UUID of an OSD; empty for other daemons.
 	AnnotationOSD = quarry.Group + "/ceph-osd"
+	// AnnotationTold is on the Secret of the dashboard: the FSID, from the time on that Ceph was told the user and the password in it.
+	AnnotationTold = quarry.Group + "/ceph-told"
 )
 
 // Values of LabelDaemon on workloads. Those of daemons of Ceph are also what Ceph calls their kinds.
@@ -68,26 +73,39 @@ const (
 	DaemonSweep = "sweep"
 )
 
-// Values of LabelDaemon on what no daemon runs in: the Secrets Keys and Client, and the ConfigMap Config.
+// Values of LabelDaemon on what no daemon runs in: Secrets, Services, and the ConfigMap Config.
 const (
 	ObjectKeys   = "keys"
 	ObjectConfig = "config"
 	ObjectClient = "client"
 	// ObjectMetrics is the Service of the managers' metrics.
 	ObjectMetrics = "metrics"
+	// ObjectDashboard is the Secret with the password of the dashboard, and the Service that names the manager which serves it.
+	ObjectDashboard = "dashboard"
 )
 
-// PortMetrics is where managers serve their metrics.
-const PortMetrics = 9283
-
-// Module is whom the options are for that are modules of the managers, in the record of the options: no daemon of Ceph has that name. ModuleMetrics is the one that serves metrics.
+// PortMetrics is where managers serve their metrics, PortDashboard where one of them serves the dashboard.
 const (
-	Module        = "module"
-	ModuleMetrics = "prometheus"
+	PortMetrics   = 9283
+	PortDashboard = 8443
 )
+
+// Module is whom the options are for that are modules of the managers, in the record of the options: no daemon of Ceph has that name. ModuleMetrics is the one that serves
+// metrics, ModuleDashboard the one that serves the dashboard.
+const (
+	Module          = "module"
+	ModuleMetrics   = "prometheus"
+	ModuleDashboard = "dashboard"
+)
+
+// DashboardUser is the user that Quarry makes in the dashboard.
+const DashboardUser = "quarry"
 
 // Metrics is the name of the Service of the managers' metrics.
 func Metrics(cluster string) string { return "ceph-" + cluster + "-metrics" }
+
+// Dashboard is the name of the Secret and of the Service of the dashboard.
+func Dashboard(cluster string) string { return "ceph-" + cluster + "-dashboard" }
 
 // ContainerMonitor is the container of a monitor's pod in which commands are run. ContainerTools is the only one of the idle pod.
 const (

@@ -1,9 +1,10 @@
 #!/bin/bash
 # Records what the commands of a real Ceph print, in one state after the other: three monitors, two managers, three OSDs on files, two metadata
 # servers, all in a network of its own. The stand-in of controller/internal/ceph is held to these answers.
-# Usage, as root: test/ceph/record.sh ROOT OUT [daemons|volumes]
+# Usage, as root: test/ceph/record.sh ROOT OUT [daemons|volumes|dashboard]
 # ROOT is an unpacked image of Ceph (test/ceph/Dockerfile), and OUT the directory for the answers. It takes about six minutes. With "volumes" the
-# answers about subvolumes, keys and blocklists are recorded in place of those about daemons, which takes three.
+# answers about subvolumes, keys and blocklists are recorded in place of those about daemons, which takes three. With "dashboard" it is those about
+# the dashboard, of a ROOT that has Debian's package ceph-mgr-dashboard, and of one that has not.
 set -eu
 if [ "${4:-}" != inside ]; then
   exec unshare --net --pid --fork --mount --kill-child "$0" "$1" "$2" "${3:-daemons}" inside
@@ -60,7 +61,9 @@ until_true() { # seconds command: waits.
 shorter='import json, sys
 d = json.load(sys.stdin)
 for m in d if isinstance(d, list) else [d] + d["standbys"]:
-    for key in "available_modules", "container_name", "cpu", "hostname", "kernel_description", "kernel_version", "mem_swap_kb", "mem_total_kb":
+    if "available_modules" in m:
+        m["available_modules"] = [{k: x[k] for k in ("name", "can_run", "error_string")} for x in m["available_modules"] if x["name"] in ("dashboard", "prometheus")]
+    for key in "container_name", "cpu", "hostname", "kernel_description", "kernel_version", "mem_swap_kb", "mem_total_kb":
         m.pop(key, None)
 json.dump(d, sys.stdout)'
 
@@ -73,7 +76,7 @@ rec() {
   if [ $rc != 0 ]; then { echo $rc; cat "$out/$state/$name.stderr"; } > "$out/$state/$name.exit"; fi
   rm -f "$out/$state/$name.stderr"
   case $name in
-  mgr_dump | *_metadata)
+  mgr_dump* | *_metadata)
     box /usr/bin/python3 -c "$shorter" < "$out/$state/$name.json" > "$out/$state/$name.short"
     mv "$out/$state/$name.short" "$out/$state/$name.json"
     ;;
@@ -116,6 +119,10 @@ for id in x y; do
   mkdir -p "$root$c/mgr.$id"
   daemon mgr $id
 done
+if [ "$what" = dashboard ]; then
+  . "$(dirname "$0")/record-dashboard.sh"
+  exit 0
+fi
 new_osd() { # id host
   local uuid key
   uuid=$(cat /proc/sys/kernel/random/uuid) key=$(box /usr/bin/ceph-authtool --gen-print-key)

@@ -36,9 +36,14 @@ func New(cfg Config) (*Client, error) {
 
 // run runs a command, and returns what it prints.
 func (c *Client) run(ctx context.Context, args ...string) ([]byte, error) {
+	return c.feed(ctx, nil, args...)
+}
+
+// feed runs a command that reads something, and returns what it prints.
+func (c *Client) feed(ctx context.Context, input []byte, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
-	r, err := c.cfg.Runner.Run(ctx, Command{Args: args})
+	r, err := c.cfg.Runner.Run(ctx, Command{Args: args, Input: input})
 	if err != nil {
 		if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("%w: %w", ErrUnreachable, err)
@@ -90,6 +95,7 @@ func (c *Client) Facts(ctx context.Context, stopping ...int) (ceph.Facts, error)
 	if err != nil {
 		return f, err
 	}
+	f.Dashboard, f.Modules = mgr.dashboard, mgr.modules
 	daemons, err := c.daemons(ctx, q, m, mgr)
 	f.Daemons = daemons
 	if len(mgr.active) == 0 {

@@ -19,7 +19,18 @@ type metadata struct {
 }
 
 // serving is which daemons run, and which of them serve.
-type serving struct{ running, active []string }
+type serving struct {
+	running, active []string
+	// dashboard is where the active manager serves its dashboard, modules are those that every manager has.
+	dashboard string
+	modules   []string
+}
+
+// module is one that a manager has.
+type module struct {
+	Name   string `json:"name"`
+	CanRun bool   `json:"can_run"`
+}
 
 // daemons reads the versions of all daemons. An OSD that never ran is none yet. One that is dead is told with the version that it had.
 func (c *Client) daemons(ctx context.Context, q ceph.Quorum, m ceph.Map, mgr serving) (*[]ceph.Daemon, error) {
@@ -94,8 +105,11 @@ func (c *Client) managers(ctx context.Context) (serving, error) {
 		Available  *bool  `json:"available"`
 		ActiveName string `json:"active_name"`
 		Standbys   []struct {
-			Name string `json:"name"`
+			Name    string   `json:"name"`
+			Modules []module `json:"available_modules"`
 		} `json:"standbys"`
+		Modules  []module          `json:"available_modules"`
+		Services map[string]string `json:"services"`
 	}
 	if err := c.ask(ctx, &d, "mgr", "dump"); err != nil {
 		return serving{}, err
@@ -106,6 +120,16 @@ func (c *Client) managers(ctx context.Context) (serving, error) {
 	}
 	if *d.Available {
 		s.running, s.active = append(s.running, d.ActiveName), append(s.active, d.ActiveName)
+		s.dashboard = d.Services[cephname.ModuleDashboard]
+	}
+	for _, m := range d.Modules {
+		lacks := false
+		for _, standby := range d.Standbys {
+			lacks = lacks || !slices.ContainsFunc(standby.Modules, func(x module) bool { return x.Name == m.Name })
+		}
+		if m.CanRun && !lacks {
+			s.modules = append(s.modules, m.Name)
+		}
 	}
 	for _, m := range d.Standbys {
 		s.running = append(s.running, m.Name)

@@ -22,7 +22,7 @@ func TestStandIn_isLikeCeph(t *testing.T) {
 	c.OSDs = append(c.OSDs, cephtest.OSD{ID: 3, UUID: cephtest.UUID(3), New: true, In: true})
 	c.Monitors["c"], c.Degraded = false, 24
 	for _, line := range []string{
-		"quorum_status", "status", "osd dump", "osd tree", "osd df", "mgr dump", "fs dump", "mon metadata", "mgr metadata", "osd metadata", "mds metadata",
+		"quorum_status", "status", "osd dump", "osd tree", "osd df", "fs dump", "mon metadata", "mgr metadata", "osd metadata", "mds metadata",
 		"osd safe-to-destroy 1", "osd ok-to-stop 2",
 	} {
 		args := strings.Fields(line)
@@ -74,6 +74,60 @@ func TestStandIn_refusesLikeCeph(t *testing.T) {
 		if got := run(t, c, strings.Fields(line)...); got.ExitCode != 0 {
 			t.Errorf("ceph %s: %d, %s", line, got.ExitCode, got.Stderr)
 		}
+	}
+}
+
+// TestDashboard_isLikeCeph: what the model says of the dashboard, and of which modules its managers have, is what a real Ceph said.
+func TestDashboard_isLikeCeph(t *testing.T) {
+	c, client := onDashboard(t)
+	saw := func(name string) {
+		t.Helper()
+		if diff := unlike("", printed(t, c, "mgr", "dump"), recordedIn(t, "dashboard", name)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	saw("mgr_dump_without_certificate")
+	c.Modules["dashboard"] = false
+	if off, err := os.ReadFile(filepath.Join("testdata", "dashboard", "show_off.exit")); err != nil {
+		t.Error(err)
+	} else if got := run(t, c, "dashboard", "ac-user-show"); fmt.Sprintf("%d\n%s", got.ExitCode, got.Stderr) != string(off) {
+		t.Errorf("off: %d, %s", got.ExitCode, got.Stderr)
+	}
+	c.Modules["dashboard"] = true
+	for _, step := range []struct{ line, input, recorded string }{
+		{"dashboard ac-user-show", "", "show_none"},
+		{"config-key exists mgr/dashboard/key", "", "key_absent"},
+		{"dashboard ac-user-create u read-only", "short", "create_weak"},
+		{"dashboard ac-user-create u nonsense", password, "create_unknown_role"},
+		{"dashboard ac-user-set-password u", password, "set_password_absent"},
+		{"dashboard ac-user-create u read-only", password, "create"},
+		{"dashboard ac-user-set-password u", password, "set_password"},
+		{"dashboard ac-user-show", "", "show"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		got, err := c.Run(ctx, ceph.Command{Args: strings.Fields(step.line), Input: []byte(step.input)})
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said, err := os.ReadFile(filepath.Join("testdata", "dashboard", step.recorded+".exit")); err == nil {
+			if want := fmt.Sprintf("%d\n%s", got.ExitCode, got.Stderr); want != string(said) {
+				t.Errorf("ceph %s: %q; Ceph ends with %q", step.line, want, said)
+			}
+			continue
+		}
+		var answer any
+		if err := json.Unmarshal(got.Stdout, &answer); err != nil || got.ExitCode != 0 {
+			t.Fatalf("ceph %s: %d, %v", step.line, got.ExitCode, err)
+		}
+		if diff := unlike("", answer, recordedIn(t, "dashboard", step.recorded)); diff != "" {
+			t.Errorf("ceph %s: %s", step.line, diff)
+		}
+	}
+	c.Dashboard.Certificate = true
+	saw("mgr_dump")
+	if f, err := client.Facts(t.Context()); err != nil || f.Dashboard == "" {
+		t.Errorf("%q, %v", f.Dashboard, err)
 	}
 }
 

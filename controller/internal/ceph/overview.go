@@ -139,7 +139,7 @@ func (c *Client) DisableModule(ctx context.Context, name string) error {
 
 func (c *Client) module(ctx context.Context, word, name string) error {
 	_, err := c.run(ctx, "mgr", "module", word, name)
-	if said := (*Error)(nil); errors.As(err, &said) && said.ExitCode == int(syscall.ENOENT) {
+	if said, is := errors.AsType[*Error](err); is && code(err) == syscall.ENOENT {
 		said.kind = ErrRefused
 	}
 	return err

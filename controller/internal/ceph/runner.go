@@ -12,8 +12,10 @@ import (
 
 // Command is one command of Ceph, that prints JSON.
 type Command struct {
-	// Args are its words, as the program ceph takes them. No key is among them.
+	// Args are its words, as the program ceph takes them. No key and no password is among them.
 	Args []string
+	// Input is what the program ceph would read from the file that -i names: a password has its place here. Nothing logs it, and no error has it.
+	Input []byte
 }
 
 // Result is what a command left, as the program ceph prints it.

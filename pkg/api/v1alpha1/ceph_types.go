@@ -71,6 +71,11 @@ type CephSpec struct {
 	// names them.
 	// +optional
 	Metrics bool `json:"metrics,omitempty"`
+	// Dashboard of Ceph is served by the manager that is active, at port 8443 of its node, over TLS with a certificate that Ceph makes for itself. The Secret ceph-NAME-dashboard in namespace
+	// quarry-ceph has a user who may look and change nothing. The Service of the same name selects the manager. An image without the dashboard is told in the condition
+	// CephConfigured.
+	// +optional
+	Dashboard bool `json:"dashboard,omitempty"`
 	// Resources of the daemons. A daemon that is given none gets 0.1 CPUs and the memory that it needs.
 	// +optional
 	Resources *CephResources `json:"resources,omitempty"`
@@ -131,6 +136,10 @@ type CephStatus struct {
 	// Version that all daemons run; empty while they differ, or it is not known.
 	// +optional
 	Version string `json:"version,omitempty"`
+	// Dashboard is where the manager says that it serves the dashboard; empty while it serves none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Dashboard string `json:"dashboard,omitempty"`
 	// Waits are what the controller waits for before it goes on, the first 10, each in a sentence.
 	// +optional
 	// +listType=atomic

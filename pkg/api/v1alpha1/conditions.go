@@ -266,7 +266,7 @@ const (
 	ReasonCephKeysMissing = "CephKeysMissing"
 	// ReasonMonitorMissing: fewer monitors than wanted are in the quorum.
 	ReasonMonitorMissing = "MonitorMissing"
-	// ReasonOptionRefused: Ceph refuses an option of spec.ceph.config.
+	// ReasonOptionRefused: Ceph refuses an option of spec.ceph.config, or a module of its managers.
 	ReasonOptionRefused = "OptionRefused"
 	// ReasonFewCopies: one loss, or two, cost data.
 	ReasonFewCopies = "FewCopies"

@@ -167,6 +167,7 @@ const (
 	ActionReplaceDaemon       = "ReplaceDaemon"
 	ActionRequireRelease      = "RequireRelease"
 	ActionServeFilesystem     = "ServeFilesystem"
+	ActionServeDashboard      = "ServeDashboard"
 	ActionTearDownCeph        = "TearDownCeph"
 )
 

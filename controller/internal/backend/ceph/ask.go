@@ -32,7 +32,7 @@ func (b *Backend) ask(ctx context.Context, c *v1alpha1.Cluster, members []*v1alp
 	for _, d := range o.Workloads.Daemons {
 		monitors = monitors || d.Kind == cephname.DaemonMonitor
 	}
-	done := b.begin(ctx, c, members, k, quiet, monitors, view.Outdated(*o))
+	done := b.begin(ctx, c, members, k, quiet, monitors, *o)
 	if done != nil {
 		patience := time.NewTimer(b.Patience)
 		defer patience.Stop()
@@ -55,7 +55,7 @@ func (b *Backend) ask(ctx context.Context, c *v1alpha1.Cluster, members []*v1alp
 }
 
 // begin starts a question if one is due, and returns what is closed when the one that is under way is over; nil when none is.
-func (b *Backend) begin(ctx context.Context, c *v1alpha1.Cluster, members []*v1alpha1.Member, k *known, quiet, monitors bool, outdated []int) <-chan struct{} {
+func (b *Backend) begin(ctx context.Context, c *v1alpha1.Cluster, members []*v1alpha1.Member, k *known, quiet, monitors bool, o view.Observation) <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	age := b.Young
@@ -70,12 +70,12 @@ func (b *Backend) begin(ctx context.Context, c *v1alpha1.Cluster, members []*v1a
 	}
 	done := make(chan struct{})
 	k.done, k.asked = done, b.Now()
-	changes := k.changes
+	changes, outdated, dashboard := k.changes, view.Outdated(o), view.AsksDashboard(o)
 	go func() {
 		// The look that began it may be over before.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), question)
 		defer cancel()
-		told, err := b.question(ctx, c, members, outdated)
+		told, err := b.question(ctx, c, members, outdated, dashboard)
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.done, k.problem = nil, ""
@@ -90,7 +90,7 @@ func (b *Backend) begin(ctx context.Context, c *v1alpha1.Cluster, members []*v1a
 }
 
 // question asks Ceph all that the decisions need. What could not be read is unknown in the answer.
-func (b *Backend) question(ctx context.Context, c *v1alpha1.Cluster, members []*v1alpha1.Member, outdated []int) (*view.Told, error) {
+func (b *Backend) question(ctx context.Context, c *v1alpha1.Cluster, members []*v1alpha1.Member, outdated []int, dashboard bool) (*view.Told, error) {
 	client, err := b.client(string(c.UID))
 	if err != nil {
 		return nil, err
@@ -116,7 +116,24 @@ func (b *Backend) question(ctx context.Context, c *v1alpha1.Cluster, members []*
 	if err != nil {
 		told.Problem = err.Error()
 	}
+	if dashboard && told.Daemons != nil {
+		told.Commands = commands(ctx, client, *told.Daemons)
+	}
 	return told, err
+}
+
+// commands finds out whether the manager that is active knows the commands of the dashboard. One that does not answer is no problem of anything else.
+func commands(ctx context.Context, client *ceph.Client, daemons []decideceph.Daemon) decideceph.Answer {
+	if !slices.ContainsFunc(daemons, func(d decideceph.Daemon) bool { return d.Kind == cephname.DaemonManager && d.Active }) {
+		return decideceph.Unknown
+	}
+	switch knows, err := client.KnowsDashboard(ctx); {
+	case err != nil:
+		return decideceph.Unknown
+	case knows:
+		return decideceph.Yes
+	}
+	return decideceph.No
 }
 
 // first is the first OSD of some that is up; none if none is. Only one gets another Deployment at a time, and Ceph need not be asked about the others.

@@ -2,6 +2,8 @@ package ceph
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quarry.storage/quarry/controller/internal/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/controller/internal/kube"
@@ -122,4 +125,93 @@ func (b *Backend) sweep(ctx context.Context, s view.Step) error {
 		}
 		return nil
 	})
+}
+
+// serveDashboard makes the user of the dashboard with a password that is made once, has Ceph told both, and has the Service select the manager that serves.
+func (b *Backend) serveDashboard(ctx context.Context, s view.Step) error {
+	c, err := b.cluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	secret, err := b.dashboardSecret(ctx, c, s)
+	if err != nil {
+		return err
+	}
+	if !told(secret, s.UID) {
+		if refused, err := b.tellDashboard(ctx, c, s, secret); err != nil || refused {
+			return err
+		}
+	}
+	if err := b.mine(ctx, cephname.Dashboard(c.Name), s, &corev1.Service{}); err != nil {
+		return err
+	}
+	return b.apply(ctx, cephpod.Of(c).Dashboard(s.Text))
+}
+
+// told reports whether a Secret has a password that the dashboard was told.
+func told(secret *corev1.Secret, uid string) bool {
+	return len(secret.Data[cephname.KeyPassword]) > 0 && secret.Annotations[cephname.AnnotationTold] == uid
+}
+
+// dashboardSecret returns the Secret of the dashboard, and makes it where there is none. One that is there is kept: a process that was cut off may have made it.
+func (b *Backend) dashboardSecret(ctx context.Context, c *v1alpha1.Cluster, s view.Step) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	if err := b.mine(ctx, cephname.Dashboard(c.Name), s, secret); err != nil {
+		return nil, err
+	}
+	if secret.UID != "" {
+		if len(secret.Data[cephname.KeyUsername]) == 0 || len(secret.Data[cephname.KeyPassword]) == 0 {
+			return nil, fmt.Errorf("the Secret %s in namespace %s has no %s or no %s: delete it, and another one is made", secret.Name, secret.Namespace, cephname.KeyUsername, cephname.KeyPassword)
+		}
+		return secret, nil
+	}
+	password, err := cephpod.Password(b.Random)
+	if err != nil {
+		return nil, err
+	}
+	secret = cephpod.Of(c).DashboardSecret(password)
+	if err := b.Client.Create(ctx, secret); err != nil {
+		return nil, fmt.Errorf("create secret %s: %w", secret.Name, err)
+	}
+	return secret, nil
+}
+
+// tellDashboard has Ceph told what is in the Secret, and puts on record that it was. What Ceph refuses is put on record as well: only a change of the spec tries it again.
+func (b *Backend) tellDashboard(ctx context.Context, c *v1alpha1.Cluster, s view.Step, secret *corev1.Secret) (refused bool, err error) {
+	monitors, err := b.client(s.UID)
+	if err != nil {
+		return false, err
+	}
+	err = monitors.ServeDashboard(ctx, string(secret.Data[cephname.KeyUsername]), secret.Data[cephname.KeyPassword])
+	if said, is := errors.AsType[*ceph.Error](err); is && errors.Is(err, ceph.ErrRefused) {
+		return true, b.refuse(ctx, c, view.RefusedDashboard, said.Said)
+	}
+	if err != nil {
+		return false, err
+	}
+	before := secret.DeepCopy()
+	if secret.Annotations == nil {
+		secret.Annotations = map[string]string{}
+	}
+	secret.Annotations[cephname.AnnotationTold] = s.UID
+	return false, b.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// refuse puts on record what Ceph refused, beside what it refused before.
+func (b *Backend) refuse(ctx context.Context, c *v1alpha1.Cluster, what, said string) error {
+	w := &view.Workloads{}
+	if err := b.files(ctx, c, w); err != nil {
+		return err
+	}
+	refused := map[string]string{what: said}
+	for k, v := range w.Refused {
+		if k != what {
+			refused[k] = v
+		}
+	}
+	raw, err := json.Marshal(refused)
+	if err != nil {
+		return err
+	}
+	return b.writeConfig(ctx, c, map[string]string{keyRefused: string(raw)})
 }

@@ -150,6 +150,11 @@ func (b *Backend) configure(ctx context.Context, s view.Step) error {
 	if err := b.metrics(ctx, c, s, want); err != nil {
 		return err
 	}
+	if want[cephname.Module+"."+cephname.ModuleDashboard] == "" {
+		if err := b.remove(ctx, s, cephname.Dashboard(c.Name), &corev1.Service{}); err != nil {
+			return err
+		}
+	}
 	return b.writeConfig(ctx, c, map[string]string{keyOptions: s.Text, keyRefused: string(raw)})
 }
 
@@ -271,6 +276,7 @@ func (b *Backend) tearDown(ctx context.Context, s view.Step) error {
 		errs = append(errs, b.remove(ctx, s, "ceph-"+s.Cluster+"-"+kind, &policyv1.PodDisruptionBudget{}))
 	}
 	errs = append(errs, b.remove(ctx, s, cephname.Metrics(s.Cluster), &corev1.Service{}))
+	errs = append(errs, b.remove(ctx, s, cephname.Dashboard(s.Cluster), &corev1.Service{}), b.remove(ctx, s, cephname.Dashboard(s.Cluster), &corev1.Secret{}))
 	// The keys go last: as long as they are there, the rest is found again.
 	errs = append(errs, b.remove(ctx, s, cephname.Client(s.Cluster), &corev1.Secret{}), b.remove(ctx, s, cephname.Config(s.Cluster), &corev1.ConfigMap{}))
 	if err := errors.Join(errs...); err != nil {

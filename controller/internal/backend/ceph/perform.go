@@ -44,7 +44,7 @@ func (b *Backend) perform(ctx context.Context, host string, step backend.Step) e
 		v1alpha1.ActionRemoveHost: b.have, v1alpha1.ActionChangePool: b.have, v1alpha1.ActionRequireRelease: b.have,
 		v1alpha1.ActionSetNoOut: b.setNoOut, v1alpha1.ActionUnsetNoOut: b.unsetNoOut,
 		v1alpha1.ActionBlockClient: b.blockClient, v1alpha1.ActionUnblockClient: b.unblockClient,
-		v1alpha1.ActionServeFilesystem: b.serve, v1alpha1.ActionTearDownCeph: b.tearDown,
+		v1alpha1.ActionServeFilesystem: b.serve, v1alpha1.ActionServeDashboard: b.serveDashboard, v1alpha1.ActionTearDownCeph: b.tearDown,
 	}[s.Does]
 	if do == nil {
 		return fmt.Errorf("unknown action %q", s.Does)

@@ -54,7 +54,7 @@ func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster) (*view.Wor
 	for i := range pods.Items {
 		count(w, &pods.Items[i])
 	}
-	return w, errors.Join(b.files(ctx, c, w), b.service(ctx, c, w))
+	return w, errors.Join(b.files(ctx, c, w), b.services(ctx, c, w))
 }
 
 // settled reports whether the pod of a Deployment is made of what the Deployment says now: until then the one before runs, or none.
@@ -135,12 +135,26 @@ func (b *Backend) files(ctx context.Context, c *v1alpha1.Cluster, w *view.Worklo
 	return nil
 }
 
-// service reads whether the Service of the managers' metrics is there.
-func (b *Backend) service(ctx context.Context, c *v1alpha1.Cluster, w *view.Workloads) error {
-	metrics := &corev1.Service{}
-	there, err := b.get(ctx, cephname.Metrics(c.Name), metrics)
-	w.Metrics = there && metrics.Labels[cephname.LabelFSID] == string(c.UID)
-	return err
+// services reads whether the Services of the managers are there, that of their metrics and that of the dashboard, and whether Ceph was told who may use the latter.
+func (b *Backend) services(ctx context.Context, c *v1alpha1.Cluster, w *view.Workloads) error {
+	metrics, dashboard, secret := &corev1.Service{}, &corev1.Service{}, &corev1.Secret{}
+	ours := map[client.Object]bool{}
+	for _, x := range []struct {
+		name   string
+		object client.Object
+	}{{cephname.Metrics(c.Name), metrics}, {cephname.Dashboard(c.Name), dashboard}, {cephname.Dashboard(c.Name), secret}} {
+		there, err := b.get(ctx, x.name, x.object)
+		if err != nil {
+			return err
+		}
+		ours[x.object] = there && x.object.GetLabels()[cephname.LabelFSID] == string(c.UID)
+	}
+	w.Metrics = ours[metrics]
+	if ours[dashboard] {
+		w.Dashboard.Manager = dashboard.Spec.Selector[cephname.LabelID]
+	}
+	w.Dashboard.Told = ours[secret] && told(secret, string(c.UID))
+	return nil
 }
 
 // options reads what Ceph was told, and what it refused.

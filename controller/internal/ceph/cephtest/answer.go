@@ -160,15 +160,22 @@ func (c *Cluster) osdDF() any {
 }
 
 func (c *Cluster) mgrDump() any {
-	standbys, name := []object{}, ""
+	standbys, name, has := []object{}, "", []object{}
+	for _, m := range c.modules() {
+		has = append(has, object{"name": m, "can_run": true})
+	}
 	for i, m := range c.Managers {
 		if i == 0 {
 			name = m
 		} else {
-			standbys = append(standbys, object{"name": m})
+			standbys = append(standbys, object{"name": m, "available_modules": has})
 		}
 	}
-	return object{"available": name != "", "active_name": name, "standbys": standbys}
+	out := object{"available": name != "", "active_name": name, "standbys": standbys, "services": c.services()}
+	if name != "" {
+		out["available_modules"] = has
+	}
+	return out
 }
 
 func (c *Cluster) fsDump() any {

@@ -26,6 +26,8 @@ func (c *Cluster) acts() map[string]act {
 		"osd pool create": c.createPool, "osd pool set": c.setPool, "osd set-group": c.group(true), "osd unset-group": c.group(false),
 		"osd require-osd-release": c.require, "config set": c.config, "config rm": c.configRm, "fs new": c.newFilesystem, "fs subvolumegroup ls": c.groups,
 		"mgr module enable": c.module(true), "mgr module disable": c.module(false),
+		"dashboard ac-user-show": c.onDashboard(c.showUsers), "dashboard ac-user-create": c.onDashboard(c.createUser), "dashboard ac-user-set-password": c.onDashboard(c.setPassword),
+		"dashboard create-self-signed-cert": c.onDashboard(c.certificate), "config-key exists": c.keyExists,
 		"auth": c.auth, "mon set auth_allowed_ciphers": c.ciphers, "osd blocklist add": c.block(true), "osd blocklist rm": c.block(false),
 	}
 }

@@ -73,14 +73,20 @@ type Cluster struct {
 	Users   map[string]User
 	AES     bool
 	Blocked []string
-	// Modules that were switched on.
+	// Modules that were switched on, and those that no manager has.
 	Modules map[string]bool
+	Lacks   []string
+	// Starting: the active manager knows no command of its modules yet.
+	Starting  bool
+	Dashboard Dashboard
 	// Fail is called before each command; an error of it is that of the Runner.
 	Fail func(args []string) error
 
 	mu    sync.Mutex
 	t     testing.TB
 	calls [][]string
+	// input is what the command reads that is performed.
+	input []byte
 }
 
 var _ ceph.Runner = &Cluster{}
@@ -135,7 +141,8 @@ func (c *Cluster) Run(ctx context.Context, cmd ceph.Command) (ceph.Result, error
 		<-ctx.Done()
 		return ceph.Result{}, ctx.Err()
 	}
-	c.calls = append(c.calls, args)
+	c.secret(args, cmd.Input)
+	c.calls, c.input = append(c.calls, args), cmd.Input
 	answer, errno, said := c.do(args)
 	if errno != 0 {
 		return ceph.Result{ExitCode: errno, Stderr: []byte(said + "\n")}, nil
@@ -177,7 +184,7 @@ func (c *Cluster) do(args []string) (answer any, errno int, said string) {
 		maps.Copy(acts, c.volumeActs())
 	}
 	for prefix, act := range acts {
-		if rest, ok := strings.CutPrefix(line, prefix+" "); ok {
+		if rest, ok := strings.CutPrefix(line+" ", prefix+" "); ok {
 			return act(strings.Fields(rest))
 		}
 	}
@@ -187,7 +194,7 @@ func (c *Cluster) do(args []string) (answer any, errno int, said string) {
 
 // byManager reports whether the manager performs a command.
 func byManager(line string) bool {
-	return line == "osd df" || byServer(line) || strings.HasPrefix(line, "osd purge") || strings.HasPrefix(line, "osd safe-to-destroy") || strings.HasPrefix(line, "osd ok-to-stop")
+	return line == "osd df" || strings.HasPrefix(line, "dashboard ") || byServer(line) || strings.HasPrefix(line, "osd purge") || strings.HasPrefix(line, "osd safe-to-destroy") || strings.HasPrefix(line, "osd ok-to-stop")
 }
 
 // byServer reports whether the manager works on the filesystem to perform a command: without a metadata server it waits.
@@ -202,7 +209,7 @@ func reads(line string) bool {
 	if byServer(line) || words[0] == "osd" && last == "ls" {
 		return slices.ContainsFunc(words[2:min(len(words), 4)], func(w string) bool { return w == "ls" || w == "info" || w == "status" })
 	}
-	return strings.HasPrefix(line, "osd safe-to-destroy") || strings.HasPrefix(line, "osd ok-to-stop") || last == "df" || slices.Contains([]string{"quorum_status", "status", "dump", "tree", "metadata"}, last) || strings.HasPrefix(line, "mon ok-to-rm")
+	return strings.HasPrefix(line, "osd safe-to-destroy") || strings.HasPrefix(line, "osd ok-to-stop") || last == "df" || slices.Contains([]string{"quorum_status", "status", "dump", "tree", "metadata", "ac-user-show"}, last) || strings.HasPrefix(line, "config-key exists") || strings.HasPrefix(line, "mon ok-to-rm")
 }
 
 func (c *Cluster) find(id string) *OSD {

@@ -60,17 +60,3 @@ func (c *Cluster) configRm(args []string) (any, int, string) {
 	delete(c.Options, strings.Join(args, "."))
 	return nil, 0, ""
 }
-
-// module knows the module that serves metrics.
-func (c *Cluster) module(on bool) act {
-	return func(args []string) (any, int, string) {
-		if on && args[0] != "prometheus" {
-			return nil, enoent, "Error ENOENT: all mgr daemons do not support module '" + args[0] + "', pass --force to force enablement"
-		}
-		if c.Modules == nil {
-			c.Modules = map[string]bool{}
-		}
-		c.Modules[args[0]] = on
-		return nil, 0, ""
-	}
-}

@@ -58,6 +58,7 @@ type question struct {
 	ID      int      `json:"id"`
 	Seconds int      `json:"seconds"`
 	Args    []string `json:"args"`
+	Input   []byte   `json:"input,omitempty"`
 }
 
 type answer struct {
@@ -145,7 +146,7 @@ func (c *connection) line(ctx context.Context) ([]byte, error) {
 // the command certainly did not get there.
 func (c *connection) run(ctx context.Context, cmd ceph.Command) (r ceph.Result, sent bool, err error) {
 	c.number++
-	line, err := json.Marshal(question{ID: c.number, Seconds: seconds(ctx), Args: cmd.Args})
+	line, err := json.Marshal(question{ID: c.number, Seconds: seconds(ctx), Args: cmd.Args, Input: cmd.Input})
 	if err != nil {
 		return r, false, err
 	}

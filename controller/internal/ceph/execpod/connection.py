@@ -54,7 +54,7 @@ def parsed(args):
         return None
 
 
-def perform(args):
+def perform(args, given):
     global known
     command = parsed(args)
     if not command:
@@ -64,7 +64,7 @@ def perform(args):
     if not command:
         return errno.EINVAL, b"", "invalid command"
     command["format"] = "json"
-    code, out, said = ceph_argparse.json_command(cluster, argdict=command)
+    code, out, said = ceph_argparse.json_command(cluster, argdict=command, inbuf=given)
     return abs(code) if code < 0 else 0, out, said
 
 
@@ -77,7 +77,7 @@ while True:
         os._exit(0)  # Half a command is none.
     asked = json.loads(line)
     signal.alarm(asked["seconds"])
-    code, out, said = perform(asked["args"])
+    code, out, said = perform(asked["args"], base64.b64decode(asked.get("input", "")))
     if code != 0:
         said = "Error %s: %s" % (errno.errorcode.get(code, "Unknown"), said)
     tell({"id": asked["id"], "code": code, "out": base64.b64encode(out).decode(), "said": said})

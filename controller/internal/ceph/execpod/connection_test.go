@@ -145,6 +145,7 @@ func TestProgram(t *testing.T) {
 	var performed []string
 	for _, c := range []struct {
 		args      string
+		input     string
 		out, said string
 		code      int
 		unknown   bool
@@ -156,6 +157,8 @@ func TestProgram(t *testing.T) {
 		// A code above zero is no errno: the program ceph calls that a success, too.
 		{args: "say 7 out said", out: "out", said: "said"},
 		{args: "bytes", out: string(all)},
+		{args: "given", input: string(all), out: string(all)},
+		{args: "given"},
 		{args: "noise", out: "{}"},
 		{args: "nonsense", said: "Error EINVAL: invalid command", code: 22, unknown: true},
 		{args: "invalid", said: "Error EINVAL: invalid command", code: 22, unknown: true},
@@ -164,7 +167,7 @@ func TestProgram(t *testing.T) {
 		if !c.unknown {
 			performed = append(performed, c.args)
 		}
-		got, err := r.Run(t.Context(), ceph.Command{Args: strings.Fields(c.args)})
+		got, err := r.Run(t.Context(), ceph.Command{Args: strings.Fields(c.args), Input: []byte(c.input)})
 		if err != nil || string(got.Stdout) != c.out || string(got.Stderr) != c.said || got.ExitCode != c.code {
 			t.Errorf("%s: stdout %q, stderr %q, exit code %d: %v", c.args, got.Stdout, got.Stderr, got.ExitCode, err)
 		}

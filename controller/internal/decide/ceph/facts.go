@@ -46,6 +46,10 @@ type Facts struct {
 	Daemons *[]Daemon
 	// Blocked are the addresses all of whose clients may not read or write.
 	Blocked *[]string
+	// Dashboard is where the manager that is active says that it serves the dashboard; empty while it serves none.
+	Dashboard string
+	// Modules are those that every manager has, and that the active one can run; none while nobody can say.
+	Modules []string
 }
 
 // Quorum is the map of the monitors.

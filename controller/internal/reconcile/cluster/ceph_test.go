@@ -93,7 +93,7 @@ func (k *kubelet) restartCeph() {
 // sweepUp removes what is left in the namespace.
 func (k *kubelet) sweepUp() {
 	ctx := context.Background()
-	for _, o := range []client.Object{&appsv1.Deployment{}, &corev1.Pod{}, &corev1.Secret{}, &corev1.ConfigMap{}, &policyv1.PodDisruptionBudget{}} {
+	for _, o := range []client.Object{&appsv1.Deployment{}, &corev1.Pod{}, &corev1.Secret{}, &corev1.Service{}, &corev1.ConfigMap{}, &policyv1.PodDisruptionBudget{}} {
 		if err := k.client.DeleteAllOf(ctx, o, client.InNamespace(cephname.Namespace), client.GracePeriodSeconds(0)); err != nil {
 			k.t.Error(err)
 		}

@@ -38,6 +38,35 @@ func TestKey(t *testing.T) {
 	}
 }
 
+// TestPassword: a password is made of what is random, and has nothing that a shell or a form takes for something else.
+func TestPassword(t *testing.T) {
+	password, err := Password(bytes.NewReader(bytes.Repeat([]byte{0xfb, 0xff, 0x01}, 6)))
+	if err != nil || password != strings.Repeat("-_8B", 6) {
+		t.Errorf("%q, %v", password, err)
+	}
+	if _, err := Password(bytes.NewReader(make([]byte, 17))); err == nil {
+		t.Error("a password was made of too little")
+	}
+}
+
+// TestDashboard: the Service selects the pod of one manager, by the labels that its Deployment gives it.
+func TestDashboard(t *testing.T) {
+	p := Plan{Cluster: "files", FSID: fsid}
+	have := p.Deployment(Daemon{Kind: "mgr", ID: "h1234", Node: "n1"}).Spec.Template.Labels
+	s := p.Dashboard("h1234")
+	for k, v := range s.Spec.Selector {
+		if have[k] != v {
+			t.Errorf("the Service selects %s=%s, and the pod has %q", k, v, have[k])
+		}
+	}
+	if len(s.Spec.Selector) != 3 || s.Spec.Ports[0].Port != 8443 || s.Name != "ceph-files-dashboard" {
+		t.Errorf("%+v", s)
+	}
+	if secret := p.DashboardSecret("pw"); secret.Name != s.Name || string(secret.Data["password"]) != "pw" || secret.Labels["quarry.storage/ceph-fsid"] != fsid {
+		t.Errorf("%+v", secret)
+	}
+}
+
 func TestConfig(t *testing.T) {
 	text := Config(fsid, []Monitor{{"b", "fd00::2"}, {"a", "10.0.0.1"}}, 3, 2, false)
 	for _, line := range []string{"fsid = " + fsid, "mon_host = [v2:10.0.0.1:3300],[v2:[fd00::2]:3300]", "osd_pool_default_size = 3", "osd_pool_default_min_size = 2"} {

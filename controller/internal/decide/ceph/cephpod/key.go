@@ -29,6 +29,18 @@ func Key(random io.Reader, at time.Time) (string, error) {
 	return base64.StdEncoding.EncodeToString(append(out, secret...)), nil
 }
 
+// passwordBytes is how many random bytes a password is made of: 24 letters, digits, dashes and underscores.
+const passwordBytes = 18
+
+// Password makes one that a person can copy. random has to be that of the system for what is used.
+func Password(random io.Reader) (string, error) {
+	secret := make([]byte, passwordBytes)
+	if _, err := io.ReadFull(random, secret); err != nil {
+		return "", fmt.Errorf("make a password: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(secret), nil
+}
+
 // Keyrings are those of the monitors, which has the administrator's key too, and of the administrator.
 func Keyrings(monitor, admin string) (monitors, administrator string) {
 	administrator = "[client.admin]\n\tkey = " + admin + "\n\tcaps mds = \"allow *\"\n\tcaps mgr = \"allow *\"\n\tcaps mon = \"allow *\"\n\tcaps osd = \"allow *\"\n"

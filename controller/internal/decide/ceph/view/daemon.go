@@ -1,8 +1,6 @@
 package view
 
 import (
-	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 
@@ -16,45 +14,10 @@ import (
 // managers is how many managers there are where there are as many hosts: one serves, one stands by.
 const managers = 2
 
-// options has Ceph told the options of the spec, and which modules its managers run, once for each change of them.
-func (v *View) options(p *plan) {
-	want := v.wantedOptions()
-	if maps.Equal(want, v.seen.Workloads.Options) && v.metrics() == v.seen.Workloads.Metrics {
-		return
-	}
-	raw, err := json.Marshal(want)
-	if err != nil {
-		p.wait("The options cannot be written: %v.", err)
-		return
-	}
-	s := v.whole(v1alpha1.ActionConfigureCeph, "", "The options of the spec changed.")
-	s.Text = string(raw)
-	p.step(s)
-}
-
-func (v *View) wantedOptions() map[string]string {
-	out := map[string]string{}
-	if c := v.seen.Cluster.Spec.Ceph; c != nil {
-		for k, value := range c.Config {
-			out[k] = string(value)
-		}
-	}
-	if v.metrics() {
-		out[cephname.Module+"."+cephname.ModuleMetrics] = "on"
-	}
-	return out
-}
-
 // shareHost reports whether copies of one object may be on one host.
 func (v *View) shareHost() bool {
 	c := v.seen.Cluster.Spec.Ceph
 	return c != nil && c.FailureDomain == v1alpha1.FailureDomainOSD
-}
-
-// metrics reports whether the spec wants Ceph's metrics.
-func (v *View) metrics() bool {
-	c := v.seen.Cluster.Spec.Ceph
-	return c != nil && c.Metrics
 }
 
 // daemons sees to those that keep nothing on their nodes: managers, metadata servers, and the idle pods with Ceph's programs.

@@ -66,8 +66,18 @@ type Workloads struct {
 	Refused map[string]string
 	// Metrics is true when the Service of the managers' metrics exists.
 	Metrics bool
+	// Dashboard is what is there for the dashboard.
+	Dashboard Dashboard
 	// Left is true while a Secret or ConfigMap is there.
 	Left bool
+}
+
+// Dashboard is what is there for the dashboard of a Ceph cluster.
+type Dashboard struct {
+	// Told: its Secret has a password, and Ceph was told it.
+	Told bool
+	// Manager is the one that the Service selects; empty where there is no Service.
+	Manager string
 }
 
 // Workload is a Deployment of a daemon.
@@ -96,6 +106,8 @@ type Told struct {
 	TotalBytes, AvailableBytes int64
 	// Filesystem says whether ours exists, Group whether its subvolume group does.
 	Filesystem, Group ceph.Answer
+	// Commands says whether the active manager knows the commands of the dashboard; Unknown where nobody had to ask.
+	Commands ceph.Answer
 	// Subvolumes are the volumes in the group; nil when nobody could list them, or nobody had to.
 	Subvolumes *[]string
 	// ImageVersion is the version of the programs in ImageOf, the image of the spec; zero when it is not known.

@@ -179,6 +179,7 @@ func (v *View) facts(p *plan) {
 	v.add(p, plans...)
 	if formed && current.Quorum != nil {
 		v.serve(p, current)
+		v.dashboard(p, current)
 	}
 }
 

@@ -66,13 +66,16 @@ func (s Step) Restores() bool {
 	return false
 }
 
-// Guards names what the step keeps from harm: what is at an address, or the OSDs of a host. Each is in a job of its own.
+// Guards names what the step is about whatever else is under way: what is at an address, the OSDs of a host, or the dashboard. Each is in a job of its own.
 func (s Step) Guards() string {
 	switch s.Does {
 	case v1alpha1.ActionBlockClient, v1alpha1.ActionUnblockClient:
 		return "address " + s.Ceph.Name
 	case v1alpha1.ActionSetNoOut, v1alpha1.ActionUnsetNoOut:
 		return "host " + s.Ceph.Host
+	case v1alpha1.ActionServeDashboard:
+		// It guards nothing. But nothing may wait for it, and it was approved with the module.
+		return "dashboard"
 	}
 	return ""
 }

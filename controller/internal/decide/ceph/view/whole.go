@@ -237,7 +237,7 @@ func (v *View) Fill(c *v1alpha1.Cluster) {
 	}
 	slices.Sort(out.Monitors)
 	if old := c.Status.Ceph; old != nil {
-		out.Health, out.AskedAt, out.Checks, out.OSDs, out.Version = old.Health, old.AskedAt, old.Checks, old.OSDs, old.Version
+		out.Health, out.AskedAt, out.Checks, out.OSDs, out.Version, out.Dashboard = old.Health, old.AskedAt, old.Checks, old.OSDs, old.Version, old.Dashboard
 	}
 	if t := v.seen.Ceph; t != nil {
 		if t.Health != "" {
@@ -251,6 +251,9 @@ func (v *View) Fill(c *v1alpha1.Cluster) {
 		}
 		if t.Daemons != nil {
 			out.Version = version(*t.Daemons)
+		}
+		if out.Dashboard = backend.Cut(t.Dashboard, 256); v.old() {
+			out.Dashboard = ""
 		}
 	}
 	for _, w := range v.plan.waits[:min(10, len(v.plan.waits))] {

@@ -1,0 +1,91 @@
+package view
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+)
+
+// options has Ceph told the options of the spec, and which modules its managers run, once for each change of them.
+func (v *View) options(p *plan) {
+	want, w, why := v.wantedOptions(), v.seen.Workloads, "The options of the spec changed."
+	if maps.Equal(want, w.Options) && v.metrics() == w.Metrics && (w.Dashboard.Manager == "" || wantsDashboard(v.seen.Cluster)) {
+		if !v.refusedBefore() {
+			return
+		}
+		why = "All managers have the module now that was refused."
+	}
+	raw, err := json.Marshal(want)
+	if err != nil {
+		p.wait("The options cannot be written: %v.", err)
+		return
+	}
+	s := v.whole(v1alpha1.ActionConfigureCeph, "", why)
+	s.Text = string(raw)
+	p.step(s)
+}
+
+func (v *View) wantedOptions() map[string]string {
+	out := map[string]string{}
+	if c := v.seen.Cluster.Spec.Ceph; c != nil {
+		for k, value := range c.Config {
+			out[k] = string(value)
+		}
+	}
+	if v.metrics() {
+		out[cephname.Module+"."+cephname.ModuleMetrics] = "on"
+	}
+	if wantsDashboard(v.seen.Cluster) {
+		out[dashboardModule] = "on"
+	}
+	return out
+}
+
+// refusedBefore reports whether Ceph refused a module that all managers have now: they run another image.
+func (v *View) refusedBefore() bool {
+	return slices.ContainsFunc(v.current().Modules, func(name string) bool { return v.seen.Workloads.Refused[cephname.Module+"."+name] != "" })
+}
+
+// metrics reports whether the spec wants Ceph's metrics.
+func (v *View) metrics() bool {
+	c := v.seen.Cluster.Spec.Ceph
+	return c != nil && c.Metrics
+}
+
+// dashboardModule is the module of the dashboard in the record of the options, RefusedDashboard what is refused of the dashboard itself in that of what Ceph refuses.
+const (
+	dashboardModule  = cephname.Module + "." + cephname.ModuleDashboard
+	RefusedDashboard = "dashboard"
+)
+
+// wantsDashboard reports whether the spec wants Ceph's dashboard.
+func wantsDashboard(c *v1alpha1.Cluster) bool { return c.Spec.Ceph != nil && c.Spec.Ceph.Dashboard }
+
+// AsksDashboard reports whether the manager is to be asked if it knows the commands of the dashboard: it is about to be told some.
+func AsksDashboard(o Observation) bool {
+	w := o.Workloads
+	return w != nil && wantsDashboard(o.Cluster) && w.Options[dashboardModule] != "" && w.Refused[dashboardModule] == "" && w.Refused[RefusedDashboard] == "" && !w.Dashboard.Told
+}
+
+// dashboard has the dashboard told who may use it, once its module is on, and the Service select the manager that serves it. What it waits for holds nothing else up.
+func (v *View) dashboard(p *plan, f ceph.Facts) {
+	w := v.seen.Workloads
+	told := wantsDashboard(v.seen.Cluster) && w.Dashboard.Told
+	if f.Daemons == nil || !told && !AsksDashboard(v.seen) {
+		return
+	}
+	i := slices.IndexFunc(*f.Daemons, func(d ceph.Daemon) bool { return d.Kind == cephname.DaemonManager && d.Active })
+	switch {
+	case i < 0:
+	case !told && v.seen.Ceph.Commands != ceph.Yes:
+		p.wait("The dashboard waits until manager %s knows its commands.", (*f.Daemons)[i].Name)
+	case !told || w.Dashboard.Manager != (*f.Daemons)[i].Name:
+		s := v.whole(v1alpha1.ActionServeDashboard, "", "The dashboard has no user yet, or another manager serves it now.")
+		s.Text = (*f.Daemons)[i].Name
+		p.step(s)
+	}
+}

@@ -1,0 +1,118 @@
+package view
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+)
+
+// TestDashboard: the dashboard is served once the manager knows its commands, again when another manager serves, and not at all where its module was refused.
+func TestDashboard(t *testing.T) {
+	on, active := map[string]string{"module.dashboard": "on"}, &[]ceph.Daemon{{Kind: cephname.DaemonManager, Name: "y"}, {Kind: cephname.DaemonManager, Name: "x", Active: true}}
+	told, none := Dashboard{Told: true, Manager: "x"}, map[string]string(nil)
+	for name, test := range map[string]struct {
+		off              bool
+		options, refused map[string]string
+		there            Dashboard
+		commands         ceph.Answer
+		daemons          *[]ceph.Daemon
+		asks             bool
+		manager, waits   string
+	}{
+		"nobody wants it":                 {true, none, none, Dashboard{}, ceph.Yes, active, false, "", ""},
+		"nobody wants it any more":        {true, on, none, told, ceph.Yes, active, false, "", ""},
+		"its module is not told yet":      {false, none, none, Dashboard{}, ceph.Yes, active, false, "", ""},
+		"no manager has the module":       {false, on, map[string]string{"module.dashboard": "not supported"}, Dashboard{}, ceph.Unknown, active, false, "", ""},
+		"the password was refused":        {false, on, map[string]string{"dashboard": "too weak"}, Dashboard{}, ceph.Yes, active, false, "", ""},
+		"another module was refused":      {false, on, map[string]string{"module.prometheus": "x"}, Dashboard{}, ceph.Yes, active, true, "x", ""},
+		"the manager starts anew":         {false, on, none, Dashboard{}, ceph.No, active, true, "", "waits until manager x"},
+		"the manager was not asked":       {false, on, none, Dashboard{}, ceph.Unknown, active, true, "", "waits until manager x"},
+		"the manager knows the commands":  {false, on, none, Dashboard{}, ceph.Yes, active, true, "x", ""},
+		"the Secret is gone":              {false, on, none, Dashboard{Manager: "x"}, ceph.Yes, active, true, "x", ""},
+		"it is served":                    {false, on, none, told, ceph.Unknown, active, false, "", ""},
+		"the Service is gone":             {false, on, none, Dashboard{Told: true}, ceph.Unknown, active, false, "x", ""},
+		"another manager serves it":       {false, on, none, Dashboard{Told: true, Manager: "y"}, ceph.Unknown, active, false, "x", ""},
+		"no manager is active":            {false, on, none, Dashboard{Told: true, Manager: "y"}, ceph.Unknown, &[]ceph.Daemon{{Kind: cephname.DaemonManager, Name: "y"}}, false, "", ""},
+		"nobody knows which one is":       {false, on, none, Dashboard{Told: true, Manager: "y"}, ceph.Unknown, nil, false, "", ""},
+		"nor what the first one would do": {false, on, none, Dashboard{}, ceph.Yes, nil, true, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &v1alpha1.Cluster{Spec: v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{Dashboard: !test.off}}}
+			o := Observation{Cluster: c, Workloads: &Workloads{Options: test.options, Refused: test.refused, Dashboard: test.there}, Ceph: &Told{Commands: test.commands}}
+			if got := AsksDashboard(o); got != test.asks {
+				t.Errorf("the manager is asked: %t", got)
+			}
+			p, manager := plan{}, ""
+			(&View{seen: o}).dashboard(&p, ceph.Facts{Daemons: test.daemons})
+			for _, s := range p.steps {
+				if s.Does != v1alpha1.ActionServeDashboard || backend.Guards(s) == "" || s.Destroys() {
+					t.Errorf("%s is no step that nothing waits for", s.Does)
+				}
+				manager += s.Text
+			}
+			if waits := strings.Join(p.waits, " "); manager != test.manager || !strings.Contains(waits, test.waits) || waits != "" && test.waits == "" {
+				t.Errorf("manager %q, and it is waited for: %q", manager, waits)
+			}
+		})
+	}
+}
+
+// TestOptions_modules: Ceph is told of modules as the spec wants them, and once more of one that it refused when all managers have it.
+func TestOptions_modules(t *testing.T) {
+	want := map[string]string{"module.dashboard": "on", "module.prometheus": "on"}
+	refused := map[string]string{"module.dashboard": "all mgr daemons do not support module 'dashboard'"}
+	for name, test := range map[string]struct {
+		spec    v1alpha1.CephSpec
+		there   Workloads
+		modules []string
+		step    bool
+	}{
+		"both are wanted":                 {v1alpha1.CephSpec{Dashboard: true, Metrics: true}, Workloads{}, nil, true},
+		"both are told":                   {v1alpha1.CephSpec{Dashboard: true, Metrics: true}, Workloads{Options: want, Metrics: true}, []string{"dashboard", "prometheus"}, false},
+		"none is wanted any more":         {v1alpha1.CephSpec{}, Workloads{Options: want, Metrics: true}, nil, true},
+		"the Service of one stayed":       {v1alpha1.CephSpec{}, Workloads{Dashboard: Dashboard{Manager: "x"}}, nil, true},
+		"one was refused":                 {v1alpha1.CephSpec{Dashboard: true, Metrics: true}, Workloads{Options: want, Metrics: true, Refused: refused}, []string{"prometheus"}, false},
+		"and nobody knows who has it":     {v1alpha1.CephSpec{Dashboard: true, Metrics: true}, Workloads{Options: want, Metrics: true, Refused: refused}, nil, false},
+		"and all managers have it now":    {v1alpha1.CephSpec{Dashboard: true, Metrics: true}, Workloads{Options: want, Metrics: true, Refused: refused}, []string{"dashboard"}, true},
+		"an option of its name is no one": {v1alpha1.CephSpec{Dashboard: true, Metrics: true}, Workloads{Options: want, Metrics: true, Refused: map[string]string{"dashboard": "weak"}}, []string{"dashboard"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &v1alpha1.Cluster{Spec: v1alpha1.ClusterSpec{Ceph: &test.spec}}
+			p := plan{}
+			(&View{seen: Observation{Cluster: c, Current: true, Workloads: &test.there, Ceph: &Told{Facts: ceph.Facts{Modules: test.modules}}}}).options(&p)
+			if got := len(p.steps) > 0; got != test.step {
+				t.Errorf("Ceph is told: %t", got)
+			}
+		})
+	}
+}
+
+// TestFill_dashboard: what the manager said last stands while it is asked anew, and not once nobody can ask.
+func TestFill_dashboard(t *testing.T) {
+	const at = "https://10.0.0.1:8443/"
+	before := &v1alpha1.CephStatus{Dashboard: at}
+	for name, test := range map[string]struct {
+		told   *Told
+		before *v1alpha1.CephStatus
+		asking string
+		want   string
+	}{
+		"it is served":               {&Told{Facts: ceph.Facts{Dashboard: at}}, nil, "", at},
+		"it is not any more":         {&Told{}, before, "", ""},
+		"the controller starts anew": {nil, before, BeingAsked, at},
+		"nobody can ask":             {&Told{Facts: ceph.Facts{Dashboard: at}}, before, "No pod runs.", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &v1alpha1.Cluster{Status: v1alpha1.ClusterStatus{Ceph: test.before}}
+			v := &View{seen: Observation{Cluster: c, Ceph: test.told, Current: test.asking == "", Asking: test.asking, Now: time.Unix(600, 0)}}
+			if v.Fill(c); c.Status.Ceph.Dashboard != test.want {
+				t.Errorf("%q", c.Status.Ceph.Dashboard)
+			}
+		})
+	}
+}
