@@ -1,10 +1,10 @@
 #!/bin/bash
 # Records what the commands of a real Ceph print, in one state after the other: three monitors, two managers, three OSDs on files, two metadata
 # servers, all in a network of its own. The stand-in of controller/internal/ceph is held to these answers.
-# Usage, as root: test/ceph/record.sh ROOT OUT [daemons|volumes|dashboard]
+# Usage, as root: test/ceph/record.sh ROOT OUT [daemons|volumes|dashboard|dead]
 # ROOT is an unpacked image of Ceph (test/ceph/Dockerfile), and OUT the directory for the answers. It takes about six minutes. With "volumes" the
 # answers about subvolumes, keys and blocklists are recorded in place of those about daemons, which takes three. With "dashboard" it is those about
-# the dashboard, of a ROOT that has Debian's package ceph-mgr-dashboard, and of one that has not.
+# the dashboard, of a ROOT that has Debian's package ceph-mgr-dashboard, and of one that has not. With "dead" it is those about an OSD that dies.
 set -eu
 if [ "${4:-}" != inside ]; then
   exec unshare --net --pid --fork --mount --kill-child "$0" "$1" "$2" "${3:-daemons}" inside
@@ -136,6 +136,9 @@ new_osd() { # id host
 }
 start_osd() { # id host
   eval "box /usr/bin/ceph-osd -i $1 --mkfs --osd-uuid \$uuid_$1" > /dev/null 2>&1
+  resume_osd "$1" "$2"
+}
+resume_osd() { # id host
   chroot "$root" /usr/bin/ceph-osd -f -i "$1" --crush-location "root=default host=$2" > "$root$c/osd.$1.log" 2>&1 &
   eval "pid_osd_$1=$!"
 }
@@ -178,6 +181,10 @@ judge() { # state
 }
 if [ "$what" = volumes ]; then
   . "$(dirname "$0")/record-volumes.sh"
+  exit 0
+fi
+if [ "$what" = dead ]; then
+  . "$(dirname "$0")/record-dead.sh"
   exit 0
 fi
 facts whole

@@ -78,10 +78,17 @@ func memory(request, limit string) *corev1.ResourceRequirements {
 	}
 }
 
-// startCeph makes a Cluster and waits until it is Running. The time and the memory that it takes are told in the log.
+// startCeph makes a Cluster and waits until it is ready.
 func startCeph(t *testing.T, name string, hosts ...string) *v1alpha1.Cluster {
 	t.Helper()
 	c := newCephCluster(t, name, hosts...)
+	runCeph(t, c)
+	return c
+}
+
+// runCeph creates a Cluster and waits until it is ready. The time and the memory that it takes are told in the log.
+func runCeph(t *testing.T, c *v1alpha1.Cluster) {
+	t.Helper()
 	create(t, c)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -91,7 +98,7 @@ func startCeph(t *testing.T, name string, hosts ...string) *v1alpha1.Cluster {
 		removeWithin(t, c, limitCephGone)
 	})
 	// What Ceph warns of where both processors have other work, such as slow heartbeats, keeps no volume from being served.
-	eventually(t, limitCeph, "Cluster "+name+" is ready", func(ctx context.Context) error {
+	eventually(t, limitCeph, "Cluster "+c.Name+" is ready", func(ctx context.Context) error {
 		if err := kube.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
 			return err
 		}
@@ -101,7 +108,6 @@ func startCeph(t *testing.T, name string, hosts ...string) *v1alpha1.Cluster {
 		return nil
 	})
 	tellMemory(t)
-	return c
 }
 
 // dumpCeph prints what a user would look at.

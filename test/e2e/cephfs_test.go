@@ -233,28 +233,10 @@ func TestCephFSAgentKilledInPrep(t *testing.T) {
 func TestCephFSHostDies(t *testing.T) {
 	patient(t, 2)
 	c := startCeph(t, "dies", nodes...)
-	v := claim(t, "written", c.Name, "128Mi", shared)
-	bound(t, v)
-	// Each line is written through to the disks, read back, and told with the second that it took.
-	p := waitPod(t, pod(t, "keeps-writing", nodes[0], `i=0; while [ ! -e /data0/stop ]; do i=$((i+1)); s=$(date +%s); head -c 65536 /dev/urandom > /data0/$((i % 20)); sync
-		a=$(md5sum < /data0/$((i % 20))); echo 3 > /proc/sys/vm/drop_caches 2>/dev/null; b=$(md5sum < /data0/$((i % 20)))
-		[ "$a" = "$b" ] || echo "DIFFERS $i"; echo "done $i took $(($(date +%s) - s))"; sleep 1; done`, v), corev1.PodRunning)
-	lines := func() int { return strings.Count(logs(p), "done ") }
-	eventually(t, time.Minute, "the pod writes", func(context.Context) error {
-		if n := lines(); n < 3 {
-			return fmt.Errorf("%d times", n)
-		}
-		return nil
-	})
+	w := keepWriting(t, c, nodes[0], nodes[1])
 	lab(t, "node", "kill", nodes[2])
 	t.Cleanup(func() { _, _ = tryLab("node", "start", nodes[2]) }) // It runs already where the test got that far.
-	before := lines()
-	eventually(t, time.Minute, "writing goes on without the host", func(context.Context) error {
-		if n := lines(); n < before+2 {
-			return fmt.Errorf("%d times, and %d before", n, before)
-		}
-		return nil
-	})
+	w.check(t)
 	h, err := healthOf(t.Context(), c)
 	if err != nil || h.OSDMap.Total != 6 {
 		t.Errorf("%+v, %v", h, err)
@@ -271,9 +253,5 @@ func TestCephFSHostDies(t *testing.T) {
 		}
 		return nil
 	})
-	if out := logs(p); strings.Contains(out, "DIFFERS") {
-		t.Errorf("what was written reads differently:\n%s", out)
-	}
-	remove(t, p)
-	remove(t, v)
+	w.end(t)
 }
