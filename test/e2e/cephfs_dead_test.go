@@ -192,6 +192,7 @@ func TestCephFSDeadOSD(t *testing.T) {
 	}
 	w := keepWriting(t, c, nodes[0], nodes[1])
 
+	t.Run("Metrics", func(t *testing.T) { metricsServed(t, c) })
 	if t.Run("Dies", func(t *testing.T) { diskDies(t, c, w, pulled, dies) }) {
 		t.Run("Replaced", func(t *testing.T) { diskReplaced(t, c, w, pulled, fresh, dies) })
 	}
