@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/ceph/option"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -126,8 +127,8 @@ const drift = 50 * time.Millisecond
 
 // Allowed is how much clocks may differ by the options of the spec, whose keys are whom an option is for, a dot, and its name.
 func Allowed(options map[string]string) time.Duration {
-	for _, who := range []string{"mon", "global"} {
-		seconds, err := strconv.ParseFloat(options[who+".mon_clock_drift_allowed"], 64)
+	for _, value := range option.Monitors(options, "mon_clock_drift_allowed") {
+		seconds, err := strconv.ParseFloat(value, 64)
 		// What no duration holds is no limit that anybody could mean.
 		if err == nil && seconds > 0 && seconds < 1e6 {
 			return time.Duration(seconds * float64(time.Second))

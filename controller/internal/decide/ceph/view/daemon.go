@@ -6,6 +6,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/ceph/option"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 	"quarry.storage/quarry/pkg/osd"
@@ -177,11 +178,10 @@ func (v *View) legacyGroups() bool {
 func (v *View) grouping(f ceph.Facts) ceph.Grouping {
 	g := ceph.Grouping{Pools: []string{cephname.PoolMetadata, cephname.PoolData}, Scale: ceph.ScaleOn}
 	if !v.legacyGroups() {
-		options := v.wantedOptions()
-		for _, who := range []string{"global", "mon"} {
-			if mode := options[who+".osd_pool_default_pg_autoscale_mode"]; mode == ceph.ScaleOff || mode == ceph.ScaleWarn {
-				g.Scale = mode
-			}
+		modes := []string{ceph.ScaleOn, ceph.ScaleWarn, ceph.ScaleOff}
+		told := option.Monitors(v.wantedOptions(), "osd_pool_default_pg_autoscale_mode")
+		if i := slices.IndexFunc(told, func(mode string) bool { return slices.Contains(modes, mode) }); i >= 0 {
+			g.Scale = told[i]
 		}
 		return g
 	}

@@ -54,6 +54,8 @@ func TestGrouping(t *testing.T) {
 	}{
 		"by default":                {v1alpha1.CephSpec{}, nil, ceph.Grouping{Scale: ceph.ScaleOn}},
 		"an option":                 {v1alpha1.CephSpec{PGPolicy: v1alpha1.PGPolicyAutoscale, Config: map[string]v1alpha1.CephOption{"global.osd_pool_default_pg_autoscale_mode": "warn"}}, nil, ceph.Grouping{Scale: ceph.ScaleWarn}},
+		"an option of the monitors": {v1alpha1.CephSpec{Config: map[string]v1alpha1.CephOption{"mon.osd_pool_default_pg_autoscale_mode": "on", "global.osd_pool_default_pg_autoscale_mode": "off"}}, nil, ceph.Grouping{Scale: ceph.ScaleOn}},
+		"theirs is no mode":         {v1alpha1.CephSpec{Config: map[string]v1alpha1.CephOption{"mon.osd_pool_default_pg_autoscale_mode": "perhaps", "global.osd_pool_default_pg_autoscale_mode": "off"}}, nil, ceph.Grouping{Scale: ceph.ScaleOff}},
 		"an option that is no mode": {v1alpha1.CephSpec{Config: map[string]v1alpha1.CephOption{"global.osd_pool_default_pg_autoscale_mode": "perhaps"}}, nil, ceph.Grouping{Scale: ceph.ScaleOn}},
 		"the table":                 {v1alpha1.CephSpec{PGPolicy: v1alpha1.PGPolicyLegacy}, nil, ceph.Grouping{Scale: ceph.ScaleOff, Disks: 1}},
 		"an OSD that is down":       {v1alpha1.CephSpec{PGPolicy: v1alpha1.PGPolicyLegacy}, func(o *Observation) { o.Ceph.Map.OSDs[0].Up = false }, ceph.Grouping{Scale: ceph.ScaleOff, Disks: 1}},
