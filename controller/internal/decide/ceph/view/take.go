@@ -28,7 +28,7 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 		return nil
 	}
 	choice := disk.Select(disk.Input{
-		Host: m.Node, Claim: claimOf(v.seen.Cluster, m.Node, len(r.OSDs) > 0), Node: v.unrecorded(m.Node, node, r), Now: v.seen.Now, Rivals: v.rivals(m.Node),
+		Host: m.Node, Claim: claimOf(v.seen.Cluster, m.Node, hasJoined(r)), Node: v.unrecorded(m.Node, node, r), Now: v.seen.Now, Rivals: v.rivals(m.Node),
 		Retired: v.retired(m), Elsewhere: v.elsewhere(m.Node),
 	})
 	// Before the host can run the daemons nothing is wiped, and nothing is put on record.
@@ -88,6 +88,11 @@ func because(why []string) string {
 	return ": " + backend.Shorten(why, 5)
 }
 
+// hasJoined reports whether a host has an OSD that stays. One that is given up may wait for the disk in its place: where each host has one, no other place is left for its copies.
+func hasJoined(r v1alpha1.MemberCeph) bool {
+	return slices.ContainsFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool { return !o.Replaced })
+}
+
 // claimOf is what a Cluster wants of the disks of a host.
 func claimOf(c *v1alpha1.Cluster, host string, joined bool) disk.Claim {
 	return disk.Claim{Name: c.Name, UID: string(c.UID), Created: c.CreationTimestamp.Time, Selector: c.Spec.Devices, Host: host, Joined: joined, Idle: !c.DeletionTimestamp.IsZero()}
@@ -102,7 +107,7 @@ func (v *View) rivals(host string) []disk.Claim {
 			continue
 		}
 		joined := slices.ContainsFunc(v.seen.World.OtherMembers, func(m *v1alpha1.Member) bool {
-			return m.Spec.Of.UID == c.UID && string(m.Spec.Node) == host && len(record(m).OSDs) > 0
+			return m.Spec.Of.UID == c.UID && string(m.Spec.Node) == host && hasJoined(record(m))
 		})
 		out = append(out, claimOf(c, host, joined))
 	}
