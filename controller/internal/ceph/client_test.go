@@ -55,23 +55,26 @@ func TestDo(t *testing.T) {
 		want   []string
 		err    error
 	}{
-		"a monitor goes":                    {nil, decided.Step{Do: decided.RemoveMonitor, Name: "c"}, []string{"mon rm c"}, nil},
-		"a dead monitor goes":               {func(c *cephtest.Cluster) { c.Monitors["c"] = false }, decided.Step{Do: decided.RemoveMonitor, Name: "c"}, []string{"mon rm c"}, nil},
-		"another monitor died meanwhile":    {func(c *cephtest.Cluster) { c.Monitors["b"] = false }, decided.Step{Do: decided.RemoveMonitor, Name: "c"}, nil, ceph.ErrUnsafe},
-		"a monitor that went":               {nil, decided.Step{Do: decided.RemoveMonitor, Name: "q"}, nil, nil},
-		"an OSD gets a number":              {nil, osdStep(decided.RegisterOSD, 7), []string{"osd new " + cephtest.UUID(7)}, nil},
-		"an OSD has a number":               {nil, osdStep(decided.RegisterOSD, 1), nil, nil},
-		"an OSD goes out":                   {nil, osdStep(decided.OutOSD, 1), []string{"osd out 1"}, nil},
-		"an OSD is out":                     {drained, osdStep(decided.OutOSD, 2), nil, nil},
-		"an OSD comes in":                   {drained, osdStep(decided.InOSD, 2), []string{"osd in 2"}, nil},
-		"the number is another OSD's":       {nil, decided.Step{Do: decided.OutOSD, ID: 1, UUID: other}, nil, ceph.ErrUnsafe},
-		"the OSD has another number":        {nil, decided.Step{Do: decided.OutOSD, ID: 7, UUID: cephtest.UUID(1)}, nil, ceph.ErrUnsafe},
-		"no such OSD goes out":              {nil, osdStep(decided.OutOSD, 7), nil, ceph.ErrUnsafe},
-		"a drained OSD is purged":           {drained, osdStep(decided.PurgeOSD, 2), []string{"osd purge 2 --yes-i-really-mean-it"}, nil},
-		"a purged OSD":                      {nil, osdStep(decided.PurgeOSD, 7), nil, nil},
-		"an OSD that is up":                 {nil, osdStep(decided.PurgeOSD, 2), nil, ceph.ErrUnsafe},
-		"an OSD that is in":                 {func(c *cephtest.Cluster) { c.OSDs[2].Up = false }, osdStep(decided.PurgeOSD, 2), nil, ceph.ErrUnsafe},
-		"an OSD with copies":                {func(c *cephtest.Cluster) { drained(c); c.OSDs[2].Holds = true }, osdStep(decided.PurgeOSD, 2), nil, ceph.ErrUnsafe},
+		"a monitor goes":                 {nil, decided.Step{Do: decided.RemoveMonitor, Name: "c"}, []string{"mon rm c"}, nil},
+		"a dead monitor goes":            {func(c *cephtest.Cluster) { c.Monitors["c"] = false }, decided.Step{Do: decided.RemoveMonitor, Name: "c"}, []string{"mon rm c"}, nil},
+		"another monitor died meanwhile": {func(c *cephtest.Cluster) { c.Monitors["b"] = false }, decided.Step{Do: decided.RemoveMonitor, Name: "c"}, nil, ceph.ErrUnsafe},
+		"a monitor that went":            {nil, decided.Step{Do: decided.RemoveMonitor, Name: "q"}, nil, nil},
+		"an OSD gets a number":           {nil, osdStep(decided.RegisterOSD, 7), []string{"osd new " + cephtest.UUID(7)}, nil},
+		"an OSD has a number":            {nil, osdStep(decided.RegisterOSD, 1), nil, nil},
+		"an OSD goes out":                {nil, osdStep(decided.OutOSD, 1), []string{"osd out 1"}, nil},
+		"an OSD is out":                  {drained, osdStep(decided.OutOSD, 2), nil, nil},
+		"an OSD comes in":                {drained, osdStep(decided.InOSD, 2), []string{"osd in 2"}, nil},
+		"the number is another OSD's":    {nil, decided.Step{Do: decided.OutOSD, ID: 1, UUID: other}, nil, ceph.ErrUnsafe},
+		"the OSD has another number":     {nil, decided.Step{Do: decided.OutOSD, ID: 7, UUID: cephtest.UUID(1)}, nil, ceph.ErrUnsafe},
+		"no such OSD goes out":           {nil, osdStep(decided.OutOSD, 7), nil, ceph.ErrUnsafe},
+		"a drained OSD is purged":        {drained, osdStep(decided.PurgeOSD, 2), []string{"osd purge 2 --yes-i-really-mean-it"}, nil},
+		"a purged OSD":                   {nil, osdStep(decided.PurgeOSD, 7), nil, nil},
+		"an OSD that is up":              {nil, osdStep(decided.PurgeOSD, 2), nil, ceph.ErrUnsafe},
+		"an OSD that is in":              {func(c *cephtest.Cluster) { c.OSDs[2].Up = false }, osdStep(decided.PurgeOSD, 2), nil, ceph.ErrUnsafe},
+		"an OSD with copies": {func(c *cephtest.Cluster) {
+			drained(c)
+			c.Groups = map[string]int{"active+clean": 7, "active+undersized+degraded": 1}
+		}, osdStep(decided.PurgeOSD, 2), nil, ceph.ErrUnsafe},
 		"nobody says whether it has copies": {func(c *cephtest.Cluster) { drained(c); c.Managers = nil }, osdStep(decided.PurgeOSD, 2), nil, ceph.ErrUnreachable},
 		"nobody can purge one that never ran": {func(c *cephtest.Cluster) {
 			drained(c)

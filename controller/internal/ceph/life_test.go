@@ -81,7 +81,7 @@ func (l *life) act(s decided.Step) {
 		return
 	case decided.StartOSD:
 		l.disks[i].Deployed = decided.Yes
-		l.model.OSDs[j] = cephtest.OSD{ID: s.ID, UUID: s.UUID, Host: s.Host, Up: true, In: true, KB: 2 << 20, Used: 27 << 10, Holds: true}
+		l.model.OSDs[j].Start(s.Host, 2<<30)
 		l.model.Hosts = append(l.model.Hosts, s.Host)
 		return
 	case decided.StopOSD:

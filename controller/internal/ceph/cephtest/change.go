@@ -32,7 +32,8 @@ func (c *Cluster) acts() map[string]act {
 	}
 }
 
-// safeToDestroy never fails: the lists say what is not safe. An OSD that does not exist is safe.
+// safeToDestroy never fails: the lists say what is not safe. An OSD that does not exist is safe. Nobody tells what is on one that is down, so it is safe once every
+// placement group is clean without it.
 func (c *Cluster) safeToDestroy(ids []string) (any, int, string) {
 	lists := object{"safe_to_destroy": []int{}, "active": []int{}, "missing_stats": []int{}, "stored_pgs": []int{}}
 	for _, id := range ids {
@@ -41,12 +42,27 @@ func (c *Cluster) safeToDestroy(ids []string) (any, int, string) {
 			return nil, einval, "Error EINVAL: invalid osd id"
 		}
 		name := "safe_to_destroy"
-		if o := c.find(id); o != nil && o.Holds {
-			name = map[bool]string{true: "active", false: "missing_stats"}[o.Up]
+		switch o := c.find(id); {
+		case o == nil:
+		case o.Up && o.Holds:
+			name = "active"
+		case !o.Up && !c.clean():
+			name = "missing_stats"
 		}
 		lists[name] = append(lists[name].([]int), n)
 	}
 	return lists, 0, ""
+}
+
+// clean reports whether every placement group has all of its copies.
+func (c *Cluster) clean() bool {
+	for state := range c.Groups {
+		words := strings.Split(state, "+")
+		if !slices.Contains(words, "active") || !slices.Contains(words, "clean") {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *Cluster) okToStop(ids []string) (any, int, string) {

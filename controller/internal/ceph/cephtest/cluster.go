@@ -29,8 +29,16 @@ type OSD struct {
 	// AutoOut: the monitors marked it out by themselves.
 	AutoOut  bool
 	KB, Used int64
-	// Holds: placement groups have copies on it. Needed: some would have too few without it.
+	// Holds: placement groups have copies on it, which Ceph knows of one that is up. Needed: some would have too few without it.
 	Holds, Needed bool
+}
+
+// Start has the daemon of an OSD run on a host. One that the monitors marked out by themselves is in again.
+func (o *OSD) Start(host string, bytes int64) {
+	o.Up, o.New, o.Host, o.Holds, o.KB = true, false, host, true, bytes>>10
+	if o.AutoOut {
+		o.In, o.AutoOut = true, false
+	}
 }
 
 // Pool is one of the cluster.

@@ -176,7 +176,7 @@ func (k *kubelet) run(d *appsv1.Deployment) {
 		case cephname.DaemonOSD:
 			for i := range k.model.OSDs {
 				if o := &k.model.OSDs[i]; strconv.Itoa(o.ID) == id {
-					o.Up, o.New, o.Host, o.Holds, o.KB = true, false, node, true, 100<<20
+					o.Start(node, 100<<30)
 				}
 			}
 			if !slices.Contains(k.model.Hosts, node) {

@@ -29,6 +29,7 @@ func TestCeph_hostLost(t *testing.T) {
 	}
 	k.agents["n1"].Kill()
 	change(func(o *cephtest.OSD) { o.Up, o.In = false, false })
+	k.groups("active+undersized+degraded")
 	if err := k.client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func TestCeph_hostLost(t *testing.T) {
 		}
 		return ""
 	})
-	change(func(o *cephtest.OSD) { o.Holds = false })
+	k.groups("active+clean")
 	k.until(func(c *v1alpha1.Cluster) string {
 		if m := k.member("files", "n1"); m != nil {
 			return "the member is still there: " + m.Status.Message

@@ -23,6 +23,11 @@ func (k *kubelet) passes(n int) {
 	}
 }
 
+// groups has all placement groups be in a state.
+func (k *kubelet) groups(state string) {
+	k.model.Change(func() { k.model.Groups = map[string]int{state: 8} })
+}
+
 func replacementOffered(c *v1alpha1.Cluster) string {
 	if c.Status.Plan != nil && slices.ContainsFunc(c.Status.Plan.Steps, func(s v1alpha1.PlanStep) bool {
 		return s.Action == v1alpha1.ActionReplaceOSD && strings.Contains(s.Consent, "given up")
@@ -46,7 +51,8 @@ func TestCeph_deadDiskIsReplaced(t *testing.T) {
 			}
 		})
 	}
-	change(func(o *cephtest.OSD) { o.Up, o.Holds = false, true })
+	change(func(o *cephtest.OSD) { o.Up = false })
+	k.groups("active+undersized+degraded")
 	k.passes(10)
 	if replacementOffered(k.get("files")) == "" {
 		t.Fatal("it is offered while Ceph still waits for the OSD")
@@ -71,7 +77,7 @@ func TestCeph_deadDiskIsReplaced(t *testing.T) {
 	if !known || k.agents["n1"].IsEmpty("sdb") {
 		t.Fatal("an OSD with copies that are needed was purged")
 	}
-	change(func(o *cephtest.OSD) { o.Holds = false })
+	k.groups("active+clean")
 	k.until(func(c *v1alpha1.Cluster) string {
 		if osds := k.member("files", "n1").Spec.Ceph.OSDs; len(osds) != 1 || osds[0].Replaced || osds[0].Purged {
 			return "the disk is not an OSD anew"
@@ -94,14 +100,15 @@ func TestCeph_autoReplace(t *testing.T) {
 			}
 		})
 	}
-	change(func(o *cephtest.OSD) { o.Up, o.In, o.AutoOut, o.Holds = false, false, true, true })
+	change(func(o *cephtest.OSD) { o.Up, o.In, o.AutoOut = false, false, true })
+	k.groups("active+undersized+degraded")
 	k.until(func(c *v1alpha1.Cluster) string {
 		if replacementOffered(c) == "" && strings.Contains(strings.Join(c.Status.Ceph.Waits, " "), "not replaced without a person") {
 			return ""
 		}
 		return "it is not left to a person"
 	})
-	change(func(o *cephtest.OSD) { o.Holds = false })
+	k.groups("active+clean")
 	// Its disk still carries it.
 	k.passes(10)
 	if osds := k.member("files", "n1").Spec.Ceph.OSDs; len(osds) != 1 || osds[0].Replaced {
