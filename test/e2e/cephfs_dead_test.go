@@ -167,7 +167,7 @@ func waitsOf(c *v1alpha1.Cluster) string {
 	return strings.Join(c.Status.Ceph.Waits, " ")
 }
 
-// TestCephFSDeadOSD goes through what happens to disks and hosts, with one Cluster, while a pod writes: a disk dies and is replaced, a disk is pulled and put back, a host is off
+// TestCephFSDeadOSD goes through what happens to disks and hosts, with one Cluster, since its making takes ten minutes, and while a pod writes: a disk dies and is replaced, a disk is pulled and put back, a host is off
 // during its maintenance, and a host leaves. Nothing that was written is lost.
 func TestCephFSDeadOSD(t *testing.T) {
 	needCeph(t)
@@ -190,6 +190,7 @@ func TestCephFSDeadOSD(t *testing.T) {
 	if m, err := memberOf(t.Context(), c.Name, host); err != nil || m.Spec.Ceph.Monitor != nil {
 		t.Fatalf("the only monitor is on the host that is to be switched off: %+v, %v", m, err)
 	}
+	t.Run("Shared", func(t *testing.T) { shareVolume(t, c) })
 	w := keepWriting(t, c, nodes[0], nodes[1])
 
 	t.Run("Metrics", func(t *testing.T) { metricsServed(t, c) })
