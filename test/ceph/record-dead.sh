@@ -27,3 +27,8 @@ until_true 90 'stat_has "\"num_up_osds\":4"'
 sleep 6
 facts returned
 rec returned safe_to_destroy_3 osd safe-to-destroy 3
+# Copies of one pool may share a host, and those of another one are two on each of two hosts.
+ceph osd crush rule create-replicated disks default osd
+rec disks osd_crush_rule_dump osd crush rule dump
+ceph osd pool create disks 1 1 replicated disks
+rec disks osd_dump osd dump

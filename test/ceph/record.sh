@@ -1,10 +1,11 @@
 #!/bin/bash
 # Records what the commands of a real Ceph print, in one state after the other: three monitors, two managers, three OSDs on files, two metadata
 # servers, all in a network of its own. The stand-in of controller/internal/ceph is held to these answers.
-# Usage, as root: test/ceph/record.sh ROOT OUT [daemons|volumes|dashboard|dead]
+# Usage, as root: test/ceph/record.sh ROOT OUT [daemons|volumes|dashboard|dead|shared]
 # ROOT is an unpacked image of Ceph (test/ceph/Dockerfile), and OUT the directory for the answers. It takes about six minutes. With "volumes" the
 # answers about subvolumes, keys and blocklists are recorded in place of those about daemons, which takes three. With "dashboard" it is those about
-# the dashboard, of a ROOT that has Debian's package ceph-mgr-dashboard, and of one that has not. With "dead" it is those about an OSD that dies.
+# the dashboard, of a ROOT that has Debian's package ceph-mgr-dashboard, and of one that has not. With "dead" it is those about an OSD that dies,
+# and with "shared" the rule that the first monitor makes if copies may share a host.
 set -eu
 if [ "${4:-}" != inside ]; then
   exec unshare --net --pid --fork --mount --kill-child "$0" "$1" "$2" "${3:-daemons}" inside
@@ -43,6 +44,7 @@ osd_mclock_skip_benchmark = true
 mon_data_avail_warn = 2
 mon_data_avail_crit = 1
 CONF
+if [ "$what" = shared ]; then echo "osd_crush_chooseleaf_type = 0" >> "$root$c/ceph.conf"; fi
 export CEPH_CONF=$c/ceph.conf
 # Without a manager some commands wait for ever.
 ceph() { timeout -k 1 120 chroot "$root" /usr/bin/ceph --connect-timeout 20 "$@"; }
@@ -93,6 +95,7 @@ facts() { # state
   rec "$1" osd_metadata osd metadata
   rec "$1" osd_dump osd dump
   rec "$1" osd_tree osd tree
+  rec "$1" osd_crush_rule_dump osd crush rule dump
   rec "$1" versions versions
   rec "$1" health_detail health detail
   rec "$1" df df
@@ -112,6 +115,10 @@ for id in a b c; do
   daemon mon $id
 done
 until_true 60 '[ "$(ceph quorum_status -f json | grep -o "\"quorum\":\[0,1,2\]")" != "" ]'
+if [ "$what" = shared ]; then
+  rec shared osd_crush_rule_dump osd crush rule dump
+  exit 0
+fi
 ceph config set mon auth_allow_insecure_global_id_reclaim false
 ceph config set mon mon_allow_pool_delete true
 for id in x y; do

@@ -83,7 +83,11 @@ func (c *Client) Facts(ctx context.Context, stopping ...int) (ceph.Facts, error)
 		return f, err
 	}
 	f.Quorum = &q
-	m, err := c.dump(ctx)
+	dumped, err := c.dumped(ctx)
+	if err != nil {
+		return f, err
+	}
+	m, err := dumped.parse()
 	if err != nil {
 		return f, err
 	}
@@ -91,6 +95,7 @@ func (c *Client) Facts(ctx context.Context, stopping ...int) (ceph.Facts, error)
 		return f, err
 	}
 	f.Map = &m
+	domainsErr := c.domains(ctx, dumped, &m)
 	mgr, err := c.managers(ctx)
 	if err != nil {
 		return f, err
@@ -100,9 +105,9 @@ func (c *Client) Facts(ctx context.Context, stopping ...int) (ceph.Facts, error)
 	f.Daemons = daemons
 	if len(mgr.active) == 0 {
 		// What managers are asked waits for ever without one, and what the last one said is what the monitors repeat.
-		return f, errors.Join(err, fmt.Errorf("no manager is active: %w", ErrUnreachable))
+		return f, errors.Join(err, domainsErr, fmt.Errorf("no manager is active: %w", ErrUnreachable))
 	}
-	err = errors.Join(err, c.usage(ctx, &m), c.safety(ctx, &m, stopping))
+	err = errors.Join(err, domainsErr, c.usage(ctx, &m), c.safety(ctx, &m, stopping))
 	if daemons != nil {
 		okToStop(*daemons, m)
 	}

@@ -160,10 +160,11 @@ func TestFacts_unreadable(t *testing.T) {
 		c := cephtest.New(t, fsid, "n0", "n1", "n2")
 		c.OSDs[2].In, c.OSDs[2].Holds = false, false
 		c.Servers = []string{"m", "n"}
+		c.Pools = []cephtest.Pool{{Name: "data", Size: 3, MinSize: 2}}
 		return c
 	}
 	whole, err := newClient(t, fresh()).Facts(t.Context(), 1)
-	if err != nil || whole.Groups == nil || whole.Daemons == nil || whole.Map.OSDs[2].SafeToDestroy != decided.Yes || whole.Map.OSDs[1].OKToStop != decided.Yes {
+	if err != nil || whole.Groups == nil || whole.Daemons == nil || whole.Map.OSDs[2].SafeToDestroy != decided.Yes || whole.Map.OSDs[1].OKToStop != decided.Yes || whole.Map.Domains["data"] != "host" {
 		t.Fatalf("%+v, %v", whole, err)
 	}
 	for command, unknown := range map[string]func(f decided.Facts) bool{
@@ -173,6 +174,7 @@ func TestFacts_unreadable(t *testing.T) {
 		"osd dump":              func(f decided.Facts) bool { return f.Map == nil },
 		"osd tree":              func(f decided.Facts) bool { return f.Map == nil },
 		"mgr dump":              func(f decided.Facts) bool { return f.Groups == nil && f.Daemons == nil },
+		"osd crush rule dump":   func(f decided.Facts) bool { return f.Map != nil && len(f.Map.Domains) == 0 },
 		"osd df":                func(f decided.Facts) bool { return f.Map.OSDs[0].TotalBytes == 0 },
 		"osd safe-to-destroy 2": func(f decided.Facts) bool { return f.Map.OSDs[2].SafeToDestroy == decided.Unknown },
 		"osd ok-to-stop 1":      func(f decided.Facts) bool { return f.Map.OSDs[1].OKToStop == decided.Unknown },

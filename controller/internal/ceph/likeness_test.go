@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"quarry.storage/quarry/controller/internal/ceph"
 	"quarry.storage/quarry/controller/internal/ceph/cephtest"
 )
@@ -22,7 +24,7 @@ func TestStandIn_isLikeCeph(t *testing.T) {
 	c.OSDs = append(c.OSDs, cephtest.OSD{ID: 3, UUID: cephtest.UUID(3), New: true, In: true})
 	c.Monitors["c"], c.Degraded = false, 24
 	for _, line := range []string{
-		"quorum_status", "status", "osd dump", "osd tree", "osd df", "fs dump", "mon metadata", "mgr metadata", "osd metadata", "mds metadata",
+		"quorum_status", "status", "osd dump", "osd tree", "osd df", "osd crush rule dump", "fs dump", "mon metadata", "mgr metadata", "osd metadata", "mds metadata",
 		"osd safe-to-destroy 1", "osd ok-to-stop 2",
 	} {
 		args := strings.Fields(line)
@@ -37,6 +39,32 @@ func TestStandIn_isLikeCeph(t *testing.T) {
 	}
 	if diff := unlike("", printed(t, c, "osd", "new", cephtest.UUID(9)), recordedIn(t, "new", "osd_new")); diff != "" {
 		t.Errorf("ceph osd new: %s", diff)
+	}
+}
+
+// TestStandIn_diesLikeCeph: of an OSD that died the model says what was recorded, as long as copies are missing, afterwards, and once it is back.
+func TestStandIn_diesLikeCeph(t *testing.T) {
+	c := cephtest.New(t, fsid, "n0", "n1", "n2", "n3")
+	o := &c.OSDs[3]
+	for _, step := range []struct {
+		state  string
+		change func()
+	}{
+		{"dying", func() { o.Up, c.Groups = false, map[string]int{"active+undersized+degraded": 17} }},
+		{"dead", func() { o.In, o.AutoOut, c.Groups = false, true, map[string]int{"active+clean": 17} }},
+		{"returned", func() { o.Start("n3", 2<<30) }},
+	} {
+		step.change()
+		if diff := cmp.Diff(recordedIn(t, step.state, "safe_to_destroy_3"), printed(t, c, "osd", "safe-to-destroy", "3")); diff != "" {
+			t.Errorf("%s (-recorded +model):\n%s", step.state, diff)
+		}
+		find := func(dump any) any { return dump.(map[string]any)["osds"].([]any)[3] }
+		real, model := find(recordedIn(t, step.state, "osd_dump")), find(printed(t, c, "osd", "dump"))
+		for _, key := range []string{"up", "in"} {
+			if diff := cmp.Diff(real.(map[string]any)[key], model.(map[string]any)[key]); diff != "" {
+				t.Errorf("%s, %s (-recorded +model):\n%s", step.state, key, diff)
+			}
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ type osdDump struct {
 		MinSize  int    `json:"min_size"`
 		Target   int    `json:"pg_num_target"`
 		Scale    string `json:"pg_autoscale_mode"`
+		Rule     *int   `json:"crush_rule"`
 	} `json:"pools"`
 }
 
@@ -62,18 +63,28 @@ func major(name string) (int, error) {
 
 // dump reads the map of the OSDs.
 func (c *Client) dump(ctx context.Context) (ceph.Map, error) {
-	var d osdDump
+	d, err := c.dumped(ctx)
+	if err != nil {
+		return ceph.Map{}, err
+	}
+	return d.parse()
+}
+
+// dumped reads what osd dump prints.
+func (c *Client) dumped(ctx context.Context) (d osdDump, err error) {
 	if err := c.ask(ctx, &d, "osd", "dump"); err != nil {
-		return ceph.Map{}, err
+		return d, err
 	}
-	if err := c.check(d.FSID); err != nil {
-		return ceph.Map{}, err
-	}
+	return d, c.check(d.FSID)
+}
+
+// parse makes a map of it.
+func (d osdDump) parse() (ceph.Map, error) {
 	release, err := major(d.RequireOSDRelease)
 	if err != nil {
 		return ceph.Map{}, fmt.Errorf("osd dump: require_osd_release: %w", err)
 	}
-	m := ceph.Map{Flags: d.FlagsSet, HostFlags: d.CrushNodeFlags, RequireRelease: release, Groups: map[string]ceph.PoolGroups{}}
+	m := ceph.Map{Flags: d.FlagsSet, HostFlags: d.CrushNodeFlags, RequireRelease: release, Groups: map[string]ceph.PoolGroups{}, Domains: map[string]string{}}
 	if err := d.pools(&m); err != nil {
 		return ceph.Map{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 )
@@ -20,6 +21,45 @@ func (c *Client) pool(ctx context.Context, name string) (p ceph.Pool, there bool
 		}
 	}
 	return p, false, nil
+}
+
+// rule is one by which Ceph chooses the OSDs of placement groups.
+type rule struct {
+	ID    *int `json:"rule_id"`
+	Steps []struct {
+		Op   string `json:"op"`
+		Type string `json:"type"`
+	} `json:"steps"`
+}
+
+// domain is what copies never share by the rule; empty for a rule that chooses more than once, whose meaning nobody works out here.
+func (r rule) domain() string {
+	out, times := "", 0
+	for _, s := range r.Steps {
+		if strings.HasPrefix(s.Op, "choose") {
+			out, times = s.Type, times+1
+		}
+	}
+	if times != 1 {
+		return ""
+	}
+	return out
+}
+
+// domains reads what copies of each pool never share.
+func (c *Client) domains(ctx context.Context, d osdDump, m *ceph.Map) error {
+	var rules []rule
+	if err := c.ask(ctx, &rules, "osd", "crush", "rule", "dump"); err != nil {
+		return err
+	}
+	for _, p := range d.Pools {
+		for _, r := range rules {
+			if domain := r.domain(); domain != "" && p.Rule != nil && r.ID != nil && *p.Rule == *r.ID {
+				m.Domains[p.PoolName] = domain
+			}
+		}
+	}
+	return nil
 }
 
 // createPool makes a replicated pool. One that is there is left as it is.

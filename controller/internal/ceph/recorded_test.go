@@ -90,7 +90,7 @@ func TestFacts_recorded(t *testing.T) {
 			OSDs:      []ceph.OSD{serves(0, func(o *ceph.OSD) { o.OKToStop = ceph.Yes }), serves(1), serves(2)},
 			Pools:     []ceph.Pool{{Name: ".mgr", Size: 3, MinSize: 2}, {Name: "cephfs.meta", Size: 3, MinSize: 2}, {Name: "cephfs.data", Size: 3, MinSize: 2}},
 			Flags:     []string{"pglog_hardlimit", "purged_snapdirs", "recovery_deletes", "sortbitwise"},
-			HostFlags: map[string][]string{}, Hosts: []string{"n0", "n1", "n2"}, RequireRelease: 20,
+			HostFlags: map[string][]string{}, Domains: map[string]string{".mgr": "host", "cephfs.meta": "host", "cephfs.data": "host"}, Hosts: []string{"n0", "n1", "n2"}, RequireRelease: 20,
 			Groups: map[string]ceph.PoolGroups{".mgr": {Count: 1, Scale: ceph.ScaleOff}, "cephfs.meta": {Count: 8, Scale: ceph.ScaleOff}, "cephfs.data": {Count: 8, Scale: ceph.ScaleOff}},
 		},
 		Groups: &ceph.Groups{Total: 17, Clean: 17},
@@ -186,5 +186,60 @@ func TestRecorded_silence(t *testing.T) {
 	}
 	if r, err := (recording{t, "nomgr"}).read([]string{"status"}); err != nil || json.Unmarshal(r.Stdout, &status) != nil || status.PGMap.NumPGs != 17 {
 		t.Errorf("without a manager the monitors repeat what it said: %s, %v", r.Stdout, err)
+	}
+}
+
+// TestRecorded_dead: an OSD died, and nobody marked it out. Ceph does after its own interval, and says that the OSD is safe to destroy once all placement groups are clean without it. An
+// OSD that comes back is in again.
+func TestRecorded_dead(t *testing.T) {
+	for name, want := range map[string]struct {
+		osd   ceph.OSD
+		clean bool
+	}{
+		"dying":    {serves(3, func(o *ceph.OSD) { o.Up = false }), false},
+		"dead":     {serves(3, func(o *ceph.OSD) { o.Up, o.In, o.AutoOut, o.SafeToDestroy = false, false, true, ceph.Yes }), true},
+		"returned": {serves(3), true},
+	} {
+		f := state(t, name)
+		if diff := cmp.Diff(want.osd, f.Map.OSDs[3], unsteady); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if clean := f.Groups.Total == f.Groups.Clean; clean != want.clean || f.Groups.Total != 17 || (f.Groups.Short == 0) != want.clean {
+			t.Errorf("%s: groups %+v", name, f.Groups)
+		}
+	}
+	for name, want := range map[string]ceph.Answer{"dying": ceph.No, "leaving": ceph.No, "dead": ceph.Yes, "returned": ceph.No} {
+		if got, err := client(t, recording{t, name}).safeToDestroy(t.Context(), 3); got != want || err != nil {
+			t.Errorf("%s: safe to destroy: %s, %v", name, got, err)
+		}
+	}
+}
+
+// TestRecorded_domains: the rules that a first monitor makes, and one that a person made.
+func TestRecorded_domains(t *testing.T) {
+	for name, want := range map[string]map[string]string{
+		"whole": {".mgr": "host", "cephfs.meta": "host", "cephfs.data": "host"},
+		"disks": {".mgr": "host", "cephfs.meta": "host", "cephfs.data": "host", "disks": "osd"},
+	} {
+		c := client(t, recording{t, name})
+		d, err := c.dumped(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := ceph.Map{Domains: map[string]string{}}
+		if err := c.domains(t.Context(), d, &m); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, m.Domains); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	var rules []rule
+	if err := client(t, recording{t, "shared"}).ask(t.Context(), &rules, "osd", "crush", "rule", "dump"); err != nil || len(rules) != 1 || rules[0].domain() != "osd" {
+		t.Errorf("osd_crush_chooseleaf_type = 0: %+v, %v", rules, err)
+	}
+	twice := rule{Steps: slices.Concat(rules[0].Steps, rules[0].Steps)}
+	if got := twice.domain(); got != "" {
+		t.Errorf("a rule that chooses twice: %q", got)
 	}
 }

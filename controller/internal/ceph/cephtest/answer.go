@@ -13,7 +13,7 @@ type object = map[string]any
 // reads are the commands that change nothing and have no arguments.
 func (c *Cluster) reads() map[string]func() any {
 	return map[string]func() any{
-		"df": c.df, "osd blocklist ls": c.blocklist, "quorum_status": c.quorumStatus, "status": c.status, "osd dump": c.osdDump, "osd tree": c.osdTree, "osd df": c.osdDF, "mgr dump": c.mgrDump, "fs dump": c.fsDump, "fs ls": c.filesystems,
+		"df": c.df, "osd blocklist ls": c.blocklist, "quorum_status": c.quorumStatus, "status": c.status, "osd dump": c.osdDump, "osd tree": c.osdTree, "osd df": c.osdDF, "osd crush rule dump": c.rules, "mgr dump": c.mgrDump, "fs dump": c.fsDump, "fs ls": c.filesystems,
 		"mon metadata": func() any { return c.named("mon", slices.Sorted(maps.Keys(c.Monitors))) },
 		"mgr metadata": func() any { return c.named("mgr", c.Managers) },
 		"mds metadata": func() any { return c.named("mds", c.Servers) },
@@ -114,7 +114,7 @@ func (c *Cluster) osdDump() any {
 		osds = append(osds, object{"osd": o.ID, "uuid": o.UUID, "up": number(o.Up), "in": number(o.In), "state": state})
 	}
 	for _, p := range c.Pools {
-		pools = append(pools, object{"pool_name": p.Name, "size": p.Size, "min_size": p.MinSize, "pg_num_target": max(1, p.Groups), "pg_autoscale_mode": cmp.Or(p.Scale, "on")})
+		pools = append(pools, object{"pool_name": p.Name, "size": p.Size, "min_size": p.MinSize, "crush_rule": number(p.Domain == "osd"), "pg_num_target": max(1, p.Groups), "pg_autoscale_mode": cmp.Or(p.Scale, "on")})
 	}
 	for host, set := range c.NoOut {
 		if set {
@@ -149,6 +149,16 @@ func (c *Cluster) osdTree() any {
 	}
 	nodes = append([]object{{"id": -1, "name": "default", "type": "root", "children": root}}, nodes...)
 	return object{"nodes": nodes, "stray": stray}
+}
+
+// rules are the one of the pools, and one by which copies share a host.
+func (c *Cluster) rules() any {
+	rule := func(id int, name, op, kind string) object {
+		return object{"rule_id": id, "rule_name": name, "type": 1, "steps": []object{
+			{"op": "take", "item": -1, "item_name": "default"}, {"op": op, "num": 0, "type": kind}, {"op": "emit"},
+		}}
+	}
+	return []object{rule(0, "replicated_rule", "chooseleaf_firstn", "host"), rule(1, "disks", "choose_firstn", "osd")}
 }
 
 func (c *Cluster) osdDF() any {

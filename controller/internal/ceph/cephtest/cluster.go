@@ -49,6 +49,8 @@ type Pool struct {
 	// Groups is how many placement groups it has, and Scale who chooses that.
 	Groups int
 	Scale  string
+	// Domain is osd for one whose copies may share a host.
+	Domain string
 }
 
 // Cluster is the model. Its fields may be changed between two commands.

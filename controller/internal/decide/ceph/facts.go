@@ -89,6 +89,8 @@ type Map struct {
 	HostFlags map[string][]string
 	// Groups are the placement groups of pools, by name; a pool of which nobody could read them is missing.
 	Groups map[string]PoolGroups
+	// Domains are what copies of a pool never share by its rule, such as host or osd; a pool of which nobody could read that, or that has a rule of another kind, is missing.
+	Domains map[string]string
 	// Hosts are those of the CRUSH map, with OSDs or without.
 	Hosts []string
 	// RequireRelease is the major version that every OSD has to have at least.

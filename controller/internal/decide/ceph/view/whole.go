@@ -222,11 +222,30 @@ func (v *View) copies() metav1.Condition {
 		return no(t, v1alpha1.ReasonCopiesMissing, fmt.Sprintf(
 			"%d of %d placement groups lack copies now, or have damaged ones; %d copies of objects are missing. Ceph makes missing ones anew where it has places for them.", g.Short, g.Total, g.Degraded))
 	}
+	return v.apart(n)
+}
+
+// apart says whether copies, of which there are n, may share a host.
+func (v *View) apart(n int) metav1.Condition {
+	const t = v1alpha1.ConditionCopiesSafe
 	if v.shareHost() {
 		return no(t, v1alpha1.ReasonCopiesShareHost, fmt.Sprintf("There are %d copies of everything, and all copies of something may be on one host: it is not served while that is away, and is lost with it.", n)+v.stale())
 	}
+	for _, pool := range v.seen.Ceph.Map.Pools {
+		switch v.seen.Ceph.Map.Domains[pool.Name] {
+		case domainOSD:
+			return no(t, v1alpha1.ReasonCopiesShareHost, fmt.Sprintf(
+				"Pool %s has a rule by which all copies of something may be on one host, even if the spec does not want that. Give it the one that keeps them on different hosts: ceph osd pool set %[1]s crush_rule replicated_rule.", pool.Name)+v.stale())
+		case "":
+			return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, fmt.Sprintf(
+				"Whether copies in pool %s may share a host cannot be read: its rule is of another kind than Ceph's own, or nobody told it.", pool.Name)+v.stale())
+		}
+	}
 	return yes(t, v1alpha1.ReasonCopiesSafe, fmt.Sprintf("There are %d copies of everything.", n)+v.stale())
 }
+
+// domainOSD is what Ceph calls it when nothing but the disk of copies has to differ. Everything else that a rule names has whole hosts in it.
+const domainOSD = "osd"
 
 // Fill writes what only a Cluster of type cephfs has in its status.
 func (v *View) Fill(c *v1alpha1.Cluster) {

@@ -74,11 +74,17 @@ func TestCopies(t *testing.T) {
 		for _, n := range sizes {
 			m.Pools = append(m.Pools, ceph.Pool{Name: "p", Size: n})
 		}
+		m.Domains = map[string]string{"p": "host"}
 		return &Told{Facts: ceph.Facts{Map: m, Groups: &ceph.Groups{Total: 9, Clean: 9}}}
 	}
 	groups := func(g *ceph.Groups) *Told {
 		told := pools(3)
 		told.Groups = g
+		return told
+	}
+	apart := func(domains map[string]string) *Told {
+		told := pools(3)
+		told.Map.Domains = domains
 		return told
 	}
 	for name, test := range map[string]struct {
@@ -87,15 +93,18 @@ func TestCopies(t *testing.T) {
 		want     metav1.ConditionStatus
 		reason   string
 	}{
-		"every pool has them":  {3, pools(3, 3), metav1.ConditionTrue, v1alpha1.ReasonCopiesSafe},
-		"more than are wanted": {3, pools(4), metav1.ConditionTrue, v1alpha1.ReasonCopiesSafe},
-		"one has fewer":        {3, pools(3, 2), metav1.ConditionFalse, v1alpha1.ReasonFewCopies},
-		"two are wanted":       {2, pools(2, 2), metav1.ConditionFalse, v1alpha1.ReasonFewCopies},
-		"there is no pool":     {3, pools(), metav1.ConditionFalse, v1alpha1.ReasonPending},
-		"copies are missing":   {3, groups(&ceph.Groups{Total: 9, Clean: 8, Short: 1}), metav1.ConditionFalse, v1alpha1.ReasonCopiesMissing},
-		"copies only move":     {3, groups(&ceph.Groups{Total: 9, Clean: 8}), metav1.ConditionTrue, v1alpha1.ReasonCopiesSafe},
-		"nobody knows":         {3, groups(nil), metav1.ConditionUnknown, v1alpha1.ReasonPending},
-		"nobody was asked":     {3, nil, metav1.ConditionUnknown, v1alpha1.ReasonPending},
+		"every pool has them":   {3, pools(3, 3), metav1.ConditionTrue, v1alpha1.ReasonCopiesSafe},
+		"more than are wanted":  {3, pools(4), metav1.ConditionTrue, v1alpha1.ReasonCopiesSafe},
+		"one has fewer":         {3, pools(3, 2), metav1.ConditionFalse, v1alpha1.ReasonFewCopies},
+		"two are wanted":        {2, pools(2, 2), metav1.ConditionFalse, v1alpha1.ReasonFewCopies},
+		"there is no pool":      {3, pools(), metav1.ConditionFalse, v1alpha1.ReasonPending},
+		"copies are missing":    {3, groups(&ceph.Groups{Total: 9, Clean: 8, Short: 1}), metav1.ConditionFalse, v1alpha1.ReasonCopiesMissing},
+		"copies only move":      {3, groups(&ceph.Groups{Total: 9, Clean: 8}), metav1.ConditionTrue, v1alpha1.ReasonCopiesSafe},
+		"copies share a host":   {3, apart(map[string]string{"p": "osd"}), metav1.ConditionFalse, v1alpha1.ReasonCopiesShareHost},
+		"copies share no rack":  {3, apart(map[string]string{"p": "rack"}), metav1.ConditionTrue, v1alpha1.ReasonCopiesSafe},
+		"nobody knows the rule": {3, apart(nil), metav1.ConditionUnknown, v1alpha1.ReasonPending},
+		"nobody knows":          {3, groups(nil), metav1.ConditionUnknown, v1alpha1.ReasonPending},
+		"nobody was asked":      {3, nil, metav1.ConditionUnknown, v1alpha1.ReasonPending},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &v1alpha1.Cluster{Spec: v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{Replicas: test.replicas}}}
@@ -153,7 +162,7 @@ func TestCopies_old(t *testing.T) {
 		"being asked for ever": {5 * time.Minute, BeingAsked, metav1.ConditionUnknown},
 		"it does not answer":   {3 * time.Minute, "no pod runs", metav1.ConditionUnknown},
 	} {
-		told := &Told{At: now.Add(-tt.age), Facts: ceph.Facts{Map: &ceph.Map{Pools: []ceph.Pool{{Name: "p", Size: 3}}}, Groups: &ceph.Groups{Total: 9, Clean: 9}}}
+		told := &Told{At: now.Add(-tt.age), Facts: ceph.Facts{Map: &ceph.Map{Pools: []ceph.Pool{{Name: "p", Size: 3}}, Domains: map[string]string{"p": "host"}}, Groups: &ceph.Groups{Total: 9, Clean: 9}}}
 		c := &v1alpha1.Cluster{Spec: v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{Replicas: 3}}}
 		if got := (&View{seen: Observation{Cluster: c, Ceph: told, Asking: tt.asking, Now: now}}).copies(); got.Status != tt.want {
 			t.Errorf("%s: %+v", name, got)
