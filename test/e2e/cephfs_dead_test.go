@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,13 +29,9 @@ type cephMap struct {
 	HostFlags map[string][]string `json:"crush_node_flags"`
 }
 
-func mapOf(ctx context.Context, c *v1alpha1.Cluster) (cephMap, error) {
-	var m cephMap
-	out, err := tryCeph(ctx, c, "osd", "dump", "--format", "json")
-	if err != nil {
-		return m, err
-	}
-	return m, json.Unmarshal([]byte(out), &m)
+func mapOf(ctx context.Context, c *v1alpha1.Cluster) (m cephMap, err error) {
+	err = askCeph(ctx, c, []question{{Prefix: "osd dump"}}, &m)
+	return m, err
 }
 
 // byUUID finds an OSD; nil when Ceph does not know it.
@@ -48,22 +43,19 @@ func (m cephMap) byUUID(uuid string) *cephOSD {
 	return &m.OSDs[i]
 }
 
-// safety is in which of its lists "ceph osd safe-to-destroy" has an OSD.
-func safety(ctx context.Context, c *v1alpha1.Cluster, id int) (string, error) {
-	out, err := tryCeph(ctx, c, "osd", "safe-to-destroy", strconv.Itoa(id), "--format", "json")
-	if err != nil {
-		return "", err
-	}
+// safety is in which of its lists "ceph osd safe-to-destroy" has an OSD, and the map of that time.
+func safety(ctx context.Context, c *v1alpha1.Cluster, id int) (list string, m cephMap, err error) {
 	var lists map[string][]int
-	if err := json.Unmarshal([]byte(out), &lists); err != nil {
-		return "", err
+	err = askCeph(ctx, c, []question{{Prefix: "osd dump"}, {Prefix: "osd safe-to-destroy", IDs: []string{strconv.Itoa(id)}}}, &m, &lists)
+	if err != nil {
+		return "", m, err
 	}
 	for name, ids := range lists {
 		if slices.Contains(ids, id) {
-			return name, nil
+			return name, m, nil
 		}
 	}
-	return "", fmt.Errorf("osd.%d is in no list of %s", id, out)
+	return "", m, fmt.Errorf("osd.%d is in no list of %v", id, lists)
 }
 
 // recordOf finds the OSD of a disk on the record of a Member, by the kernel name of the disk.
@@ -124,11 +116,7 @@ func waitCopies(t *testing.T, c *v1alpha1.Cluster) {
 				} `json:"pgs_by_state"`
 			}
 		}
-		out, err := tryCeph(ctx, c, "status", "--format", "json")
-		if err != nil {
-			return err
-		}
-		if err := json.Unmarshal([]byte(out), &s); err != nil {
+		if err := askCeph(ctx, c, []question{{Prefix: "status"}}, &s); err != nil {
 			return err
 		}
 		clean := 0
@@ -210,17 +198,13 @@ func diskDies(t *testing.T, c *v1alpha1.Cluster, w *writer, pulled *disk, dies c
 	w.check(t)
 	said := ""
 	eventually(t, 10*time.Minute, "the Cluster waits for the hour, and offers the replacement to a person", func(ctx context.Context) error {
-		m, err := mapOf(ctx, c)
+		list, m, err := safety(ctx, c, dies.ID)
 		if err != nil {
 			return err
 		}
 		o := m.byUUID(dies.UUID)
 		if o == nil {
 			t.Fatalf("osd.%d was given up without an approval", dies.ID)
-		}
-		list, err := safety(ctx, c, dies.ID)
-		if err != nil {
-			return err
 		}
 		now, err := getCluster(ctx, c.Name)
 		if err != nil {

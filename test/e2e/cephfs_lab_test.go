@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -127,6 +128,11 @@ func dumpCeph(t *testing.T, c *v1alpha1.Cluster) {
 
 // tryCeph runs ceph beside a monitor of the Cluster, as a user does.
 func tryCeph(ctx context.Context, c *v1alpha1.Cluster, args ...string) (string, error) {
+	return besideMonitor(ctx, c, append([]string{"ceph", "--connect-timeout", "20"}, args...)...)
+}
+
+// besideMonitor runs a program in the pod of a monitor of the Cluster.
+func besideMonitor(ctx context.Context, c *v1alpha1.Cluster, args ...string) (string, error) {
 	pods := &corev1.PodList{}
 	err := kube.List(ctx, pods, client.InNamespace(cephname.Namespace),
 		client.MatchingLabels{cephname.LabelFSID: string(c.UID), cephname.LabelDaemon: cephname.DaemonMonitor})
@@ -138,9 +144,7 @@ func tryCeph(ctx context.Context, c *v1alpha1.Cluster, args ...string) (string, 
 		if p.Status.Phase != corev1.PodRunning {
 			continue
 		}
-		command := append([]string{
-			"kubectl", "-n", cephname.Namespace, "exec", p.Name, "-c", cephname.ContainerMonitor, "--", "timeout", "60", "ceph", "--connect-timeout", "20",
-		}, args...)
+		command := append([]string{"kubectl", "-n", cephname.Namespace, "exec", p.Name, "-c", cephname.ContainerMonitor, "--", "timeout", "60"}, args...)
 		out, err := tryLab(command...)
 		if err == nil {
 			return out, nil
@@ -148,6 +152,51 @@ func tryCeph(ctx context.Context, c *v1alpha1.Cluster, args ...string) (string, 
 		failed = err
 	}
 	return "", failed
+}
+
+// question is a command of Ceph without its program, whose start takes most of the time on a node with much to do.
+type question struct {
+	Prefix string   `json:"prefix"`
+	IDs    []string `json:"ids,omitempty"`
+	Format string   `json:"format"`
+}
+
+// asks is a program that asks the monitors, or the manager, and prints each answer on a line.
+const asks = `import json, rados, sys
+c = rados.Rados(name="client.admin", conffile=rados.Rados.DEFAULT_CONF_FILES)
+c.connect(timeout=20)
+for q in sys.argv[1:]:
+    ask = c.mgr_command if "safe-to-destroy" in q else c.mon_command
+    code, out, said = ask(q, b"")[:3]
+    if code:
+        sys.exit("%s: %d %s" % (q, code, said))
+    print(json.dumps(json.loads(out)))`
+
+// askCeph asks Ceph all at once, and reads the answers into what is given.
+func askCeph(ctx context.Context, c *v1alpha1.Cluster, questions []question, into ...any) error {
+	args := []string{"python3", "-c", asks}
+	for _, q := range questions {
+		q.Format = "json"
+		text, err := json.Marshal(q)
+		if err != nil {
+			return err
+		}
+		args = append(args, string(text))
+	}
+	out, err := besideMonitor(ctx, c, args...)
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) != len(into) {
+		return fmt.Errorf("%d answers to %d questions: %s", len(lines), len(into), out)
+	}
+	for i, line := range lines {
+		if err := json.Unmarshal([]byte(line), into[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func inCeph(t *testing.T, c *v1alpha1.Cluster, args ...string) string {

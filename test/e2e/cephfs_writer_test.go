@@ -27,7 +27,7 @@ func keepWriting(t *testing.T, c *v1alpha1.Cluster, node, reader string) *writer
 	t.Helper()
 	w := &writer{claim: claim(t, c.Name+"-written", c.Name, "128Mi", shared), reader: reader}
 	bound(t, w.claim)
-	w.pod = waitPod(t, pod(t, c.Name+"-writer", node, `cd /data0; put() { head -c 65536 /dev/urandom > $1; sync; md5sum $1 > $1.sum; sync; }
+	w.pod = waitPod(t, pod(t, c.Name+"-writer", node, `cd /data0; put() { dd if=/dev/urandom of=$1 bs=65536 count=1 conv=fsync 2>/dev/null; md5sum $1 > $1.sum; }
 		for i in $(seq 20); do put kept$i; done; touch begun; i=0
 		while [ ! -e stop ]; do i=$((i+1)); s=$(date +%s); put $((i % 20)); echo "done $i took $(($(date +%s) - s))"; sleep 1; done`, w.claim), corev1.PodRunning)
 	w.check(t)
@@ -39,7 +39,7 @@ func (w *writer) check(t *testing.T) {
 	t.Helper()
 	lines := func() int { return strings.Count(logs(w.pod), "done ") }
 	before := lines()
-	eventually(t, 2*time.Minute, "writing goes on", func(context.Context) error {
+	eventually(t, 4*time.Minute, "writing goes on", func(context.Context) error {
 		if n := lines(); n < before+3 {
 			return fmt.Errorf("%d times, and %d before", n, before)
 		}
