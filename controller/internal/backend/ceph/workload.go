@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -96,14 +97,26 @@ func stuck(p *corev1.Pod) string {
 		}
 		text := fmt.Sprintf("the pod %s with image %s does not start: %s", p.Name, s.Image, wait.Reason)
 		if wait.Message != "" {
-			text += ": " + wait.Message
+			text += ": " + backend.Cut(wait.Message, 120)
 		}
 		if last := s.LastTerminationState.Terminated; last != nil && last.Message != "" {
-			text += "; it said last: " + last.Message
+			text += "; it said last: " + end(last.Message, 150)
 		}
-		return backend.Cut(strings.Join(strings.Fields(text), " "), 400) + "."
+		return backend.Cut(strings.Join(strings.Fields(text), " "), 480) + "."
 	}
 	return ""
+}
+
+// colour is how programs have terminals show colours.
+var colour = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+
+// end is what a program said last, on one line: why it ended is there.
+func end(said string, limit int) string {
+	said = strings.Join(strings.Fields(colour.ReplaceAllString(said, "")), " ")
+	if len(said) <= limit {
+		return said
+	}
+	return "…" + strings.ToValidUTF8(said[len(said)-limit:], "")
 }
 
 // files reads Secrets and ConfigMap.

@@ -1,6 +1,7 @@
 package ceph
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,15 +15,21 @@ func TestStuck(t *testing.T) {
 	}
 	crashed := waits("CrashLoopBackOff", "")
 	crashed.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 255, Message: "exec /bin/sh:\n exec format error"}
+	// As an OSD whose disk is gone.
+	gone := waits("CrashLoopBackOff", "back-off 2s restarting failed container=osd pod=ceph-dead-osd-4-67d77f55df-qhwkq_quarry-ceph(1adb6d89-4292-44bb-b0ed-70d3f0a33a38)")
+	gone.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Message: strings.Repeat("2026-11-26T19:04:59.436+0000 41b52a40  0 ceph version 20.2.4\n", 9) +
+		"2026-11-26T19:04:59.446+0000 41b52a40 -1 \x1b[0;31m ** ERROR: unable to open OSD superblock on /var/lib/ceph/osd/ceph-4: (2) No such file or directory\x1b[0m\n"}
 	for name, tt := range map[string]struct {
 		begin, main []corev1.ContainerStatus
 		want        string
 	}{
-		"nothing is known yet":     {nil, nil, ""},
-		"it is being made":         {nil, []corev1.ContainerStatus{waits("ContainerCreating", "")}, ""},
-		"it waits for its turn":    {[]corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}, []corev1.ContainerStatus{waits("PodInitializing", "")}, ""},
-		"no such image":            {[]corev1.ContainerStatus{waits("ErrImagePull", "not found")}, []corev1.ContainerStatus{waits("PodInitializing", "")}, "the pod p with image i does not start: ErrImagePull: not found."},
-		"of another architecture":  {[]corev1.ContainerStatus{crashed}, nil, "the pod p with image i does not start: CrashLoopBackOff; it said last: exec /bin/sh: exec format error."},
+		"nothing is known yet":    {nil, nil, ""},
+		"it is being made":        {nil, []corev1.ContainerStatus{waits("ContainerCreating", "")}, ""},
+		"it waits for its turn":   {[]corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}, []corev1.ContainerStatus{waits("PodInitializing", "")}, ""},
+		"no such image":           {[]corev1.ContainerStatus{waits("ErrImagePull", "not found")}, []corev1.ContainerStatus{waits("PodInitializing", "")}, "the pod p with image i does not start: ErrImagePull: not found."},
+		"of another architecture": {[]corev1.ContainerStatus{crashed}, nil, "the pod p with image i does not start: CrashLoopBackOff; it said last: exec /bin/sh: exec format error."},
+		"the end of what it said": {nil, []corev1.ContainerStatus{gone}, "the pod p with image i does not start: CrashLoopBackOff: back-off 2s restarting failed container=osd pod=ceph-dead-osd-4-67d77f55df-qhwkq_quarry-ceph(1adb6d89-4292-44bb-b0ed-70d…; it said last: " +
+			"…ion 20.2.4 2026-11-26T19:04:59.446+0000 41b52a40 -1 ** ERROR: unable to open OSD superblock on /var/lib/ceph/osd/ceph-4: (2) No such file or directory."},
 		"it runs":                  {nil, []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}, ""},
 		"its program is not there": {nil, []corev1.ContainerStatus{waits("RunContainerError", `exec: "/usr/bin/ceph-mon"`)}, `the pod p with image i does not start: RunContainerError: exec: "/usr/bin/ceph-mon".`},
 	} {
