@@ -231,7 +231,7 @@ func diskReplaced(t *testing.T, c *v1alpha1.Cluster, w *writer, pulled, fresh *d
 		t.Fatalf("no plan: %v", err)
 	}
 	approve(t, c.Name, now.Status.Plan.Digest)
-	eventually(t, 5*time.Minute, "the OSD is gone from Ceph and from the record", func(ctx context.Context) error {
+	eventually(t, 10*time.Minute, "the OSD is gone from Ceph and from the record", func(ctx context.Context) error {
 		m, err := memberOf(ctx, c.Name, pulled.node)
 		if err != nil {
 			return err
