@@ -276,7 +276,7 @@ func (k kernel) Logout(_ context.Context, s hostiscsi.Session) error {
 func (k kernel) Flush(context.Context, string) error { return nil }
 
 // Recorded implements lun.Initiator.
-func (k kernel) Recorded(iqn string) (bool, error) {
+func (k kernel) Recorded(_ context.Context, iqn string) (bool, error) {
 	k.f.mu.Lock()
 	defer k.f.mu.Unlock()
 	_, is := k.records[iqn]

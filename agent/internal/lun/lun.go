@@ -28,7 +28,7 @@ type Initiator interface {
 	Logout(ctx context.Context, s iscsi.Session) error
 	Forget(ctx context.Context, iqn string) error
 	// Recorded reports whether there are records of a target.
-	Recorded(iqn string) (bool, error)
+	Recorded(ctx context.Context, iqn string) (bool, error)
 	Flush(ctx context.Context, device string) error
 }
 

@@ -33,7 +33,7 @@ func (n *Node) GetTarget(ctx context.Context, t sharedlun.Target, users bool) (s
 			luns[i].UsersError = err.Error()
 		}
 	}
-	recorded, err := n.cfg.Initiator.Recorded(t.IQN)
+	recorded, err := n.cfg.Initiator.Recorded(ctx, t.IQN)
 	// What cannot be read counts as there: only a node that leaves is asked to remove it.
 	return sharedlun.Seen{Sessions: iscsi.States(t, sessions), Luns: luns, Recorded: recorded || err != nil}, nil
 }

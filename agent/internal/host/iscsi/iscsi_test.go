@@ -30,10 +30,12 @@ type node struct {
 	dialed  error
 	// lasts is true when a session is there after a login.
 	lasts bool
+	// place is where this iscsiadm has its records, below the root of iscsid.
+	place string
 }
 
 func newNode(t *testing.T) (*node, *Host) {
-	n := &node{T: t, dir: t.TempDir(), serves: true, answers: map[string]run.Result{}}
+	n := &node{T: t, dir: t.TempDir(), serves: true, answers: map[string]run.Result{}, place: "etc/iscsi"}
 	for _, pid := range []string{"1", "50"} {
 		n.link("net:[1]", "proc", pid, "ns/net")
 		n.link("mnt:[1]", "proc", pid, "ns/mnt")
@@ -90,10 +92,42 @@ func (n *node) Run(_ context.Context, cmd run.Command) (run.Result, error) {
 			return res, nil
 		}
 	}
-	if strings.Contains(call, "-o new") {
-		n.file("node.name = x\nnode.startup = automatic\n# END RECORD\n", "proc/50/root/etc/iscsi/nodes", iqn, "10.0.0.1,3260,7/default")
+	if strings.Contains(call, "-m node -T "+iqn) {
+		return n.node(cmd, call)
 	}
 	return run.Result{}, nil
+}
+
+// record is a record as iscsiadm makes it.
+const record = "node.name = x\nnode.startup = automatic\n# END RECORD\n"
+
+// at is the path of the record of a target in a place.
+func (n *node) at(place, iqn string) string {
+	return filepath.Join(n.dir, "proc/50/root", place, "nodes", iqn, "10.0.0.1,3260,7/default")
+}
+
+// text is the record of the target in a place; empty when there is none.
+func (n *node) text(place string) string {
+	text, _ := os.ReadFile(n.at(place, iqn))
+	return string(text)
+}
+
+// node does what iscsiadm does with the record of the target in its place: of one that is in another it knows nothing.
+func (n *node) node(cmd run.Command, call string) (run.Result, error) {
+	n.Helper()
+	file := n.at(n.place, iqn)
+	if strings.Contains(call, "-o new") {
+		n.file(record, strings.TrimPrefix(file, n.dir))
+		return run.Result{}, nil
+	}
+	text := n.text(n.place)
+	if text == "" {
+		return run.Result{}, &run.Error{Argv: cmd.Argv(), ExitCode: codeNoObjects}
+	}
+	if strings.Contains(call, "-o delete") {
+		return run.Result{}, os.RemoveAll(filepath.Dir(filepath.Dir(file)))
+	}
+	return run.Result{Stdout: []byte(text)}, nil
 }
 
 // TestHost_served: the process that serves sessions is looked for once, as long as it is that one, and is looked for again after that.
@@ -248,7 +282,7 @@ func TestLogin_present(t *testing.T) {
 		t.Errorf("%q", n.calls)
 	}
 	for name, want := range map[string]bool{iqn: true, iqn + "2": false} {
-		if is, err := h.Recorded(name); err != nil || is != want {
+		if is, err := h.Recorded(t.Context(), name); err != nil || is != want {
 			t.Errorf("records of %s: %v, %v", name, is, err)
 		}
 	}
@@ -257,13 +291,13 @@ func TestLogin_present(t *testing.T) {
 	if err := os.WriteFile(other, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if is, err := h.Recorded(iqn + "3"); err == nil {
+	if is, err := h.Recorded(t.Context(), iqn+"3"); err == nil {
 		t.Errorf("a record that cannot be read: %v", is)
 	}
 }
 
 func TestEdit(t *testing.T) {
-	const record = "# BEGIN RECORD 2.1.8\nnode.name = x\nnode.startup = automatic\nnode.session.auth.authmethod = CHAP\nnode.session.auth.password_in = old\n" +
+	const made = "# BEGIN RECORD 2.1.8\nnode.name = x\nnode.startup = automatic\nnode.session.auth.authmethod = CHAP\nnode.session.auth.password_in = old\n" +
 		"node.session.auth.chap_algs = SHA3-256\nnode.conn[0].timeo.login_timeout = 15\n# END RECORD\n"
 	const head = "# BEGIN RECORD 2.1.8\nnode.name = x\nnode.session.auth.chap_algs = SHA3-256\nnode.startup = manual\nnode.conn[0].startup = manual\n" +
 		"node.leading_login = No\nnode.session.initial_login_retry_max = 2\nnode.conn[0].timeo.login_timeout = 10\n"
@@ -275,7 +309,7 @@ func TestEdit(t *testing.T) {
 		"one":    {&sharedlun.Chap{Username: "u", Password: "p =#"}, "node.session.auth.authmethod = CHAP\nnode.session.auth.username = u\nnode.session.auth.password = p =#\n"},
 		"mutual": {&sharedlun.Chap{Username: "u", Password: "p", MutualUsername: "v", MutualPassword: "q"}, "node.session.auth.authmethod = CHAP\nnode.session.auth.username = u\nnode.session.auth.password = p\nnode.session.auth.username_in = v\nnode.session.auth.password_in = q\n"},
 	} {
-		got := edit(record, c.chap)
+		got := edit(made, c.chap)
 		if want := head + c.want + "# END RECORD\n"; got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
 		}
@@ -318,12 +352,97 @@ func TestForget(t *testing.T) {
 	}
 }
 
+// TestForget_places: of a target, what iscsiadm has is removed, and what is ours in the place of another version. Neither of somebody else's in that place, nor of another target, anything changes,
+// and such a record does not count.
+func TestForget_places(t *testing.T) {
+	ours := edit(record, &sharedlun.Chap{Username: "u", Password: "s3cret"})
+	const here, there = "var/lib/iscsi", "etc/iscsi"
+	for name, c := range map[string]struct {
+		records map[string]string
+		answers map[string]run.Result
+		counts  bool
+		broken  bool
+		left    []string
+	}{
+		"none":                              {nil, nil, false, false, nil},
+		"ours":                              {map[string]string{here: ours}, nil, true, false, nil},
+		"cut off before it was ours":        {map[string]string{here: record}, nil, true, false, nil},
+		"ours of another version":           {map[string]string{there: ours}, nil, true, false, nil},
+		"ours of both":                      {map[string]string{here: ours, there: ours}, nil, true, false, nil},
+		"somebody's of another version":     {map[string]string{there: record}, nil, false, false, []string{there}},
+		"ours, and somebody's":              {map[string]string{here: ours, there: record}, nil, true, false, []string{there}},
+		"iscsiadm does not say what it has": {map[string]string{there: record}, map[string]run.Result{"-m node": {ExitCode: 6}}, false, true, []string{there}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, h := newNode(t)
+			n.place, n.answers = here, c.answers
+			for place, text := range c.records {
+				n.file(text, strings.TrimPrefix(n.at(place, iqn), n.dir))
+			}
+			n.file(ours, strings.TrimPrefix(n.at(there, iqn+"2"), n.dir))
+			n.file(ours, "proc/50/root", there, draft)
+			recorded := func(want bool) {
+				t.Helper()
+				if is, err := h.Recorded(t.Context(), iqn); is != want || (err != nil) != c.broken {
+					t.Errorf("recorded: %v, %v", is, err)
+				}
+			}
+			recorded(c.counts)
+			for range 2 {
+				if err := h.Forget(t.Context(), iqn); (err != nil) != c.broken {
+					t.Fatal(err)
+				}
+			}
+			recorded(false)
+			for _, place := range []string{here, there} {
+				_, err := os.Stat(filepath.Join(n.dir, "proc/50/root", place, "nodes", iqn))
+				if left := slices.Contains(c.left, place); (err == nil) != left || left && n.text(place) != c.records[place] {
+					t.Errorf("records in %s: %v", place, err)
+				}
+			}
+			if _, err := os.Stat(filepath.Join(n.dir, "proc/50/root", there, draft)); (err == nil) != c.broken {
+				t.Errorf("a record that was being written: %v", err)
+			}
+			if text, err := os.ReadFile(n.at(there, iqn+"2")); err != nil || string(text) != ours {
+				t.Errorf("the record of another target: %s, %v", text, err)
+			}
+		})
+	}
+}
+
+// TestLogin_upgraded: a record in the place of another version is none that iscsiadm has: it makes one, which gets the credentials. Somebody else's stays as it is.
+func TestLogin_upgraded(t *testing.T) {
+	for name, old := range map[string]string{"ours": edit(record, nil), "somebody's": record} {
+		t.Run(name, func(t *testing.T) {
+			n, h := newNode(t)
+			n.place, n.lasts = "var/lib/iscsi", true
+			n.answers["discovery"] = run.Result{Stdout: []byte("10.0.0.1:3260,7 " + iqn + "\n")}
+			n.file(old, strings.TrimPrefix(n.at("etc/iscsi", iqn), n.dir))
+			for range 2 {
+				if err := h.Login(t.Context(), iqn, portal, &sharedlun.Chap{Username: "u", Password: "s3cret"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			made := slices.IndexFunc(n.calls, func(call string) bool { return strings.Contains(call, portal+",7 -o new") })
+			if text := n.text(n.place); !strings.Contains(text, "password = s3cret") || made < 0 {
+				t.Errorf("%s, %q", text, n.calls)
+			}
+			if text := n.text("etc/iscsi"); text != old && name != "ours" {
+				t.Errorf("the old one: %s", text)
+			}
+		})
+	}
+}
+
 // TestRecord_outside: a link out of the root of whoever serves sessions is not followed.
 func TestRecord_outside(t *testing.T) {
 	n, h := newNode(t)
 	n.file("node.name = x\n", "outside/10.0.0.1,3260,7/default")
 	n.link(filepath.Join(n.dir, "outside"), "proc/50/root/etc/iscsi/nodes", iqn)
-	if err := h.settle(iqn, portal, nil); err == nil || errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := h.portalRecords(iqn, portal); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	if err := h.settle(iqn, portal, []string{"etc/iscsi/nodes/" + iqn + "/10.0.0.1,3260,7/default"}, nil); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 }

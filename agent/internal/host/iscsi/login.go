@@ -3,6 +3,7 @@ package iscsi
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,20 +35,33 @@ func (h *Host) Login(ctx context.Context, iqn, portal string, c *sharedlun.Chap)
 	if err != nil {
 		return err
 	}
+	group := ""
 	if len(sessions) == 0 {
-		if err := h.reach(ctx, iqn, portal); err != nil {
+		if group, err = h.reach(ctx, iqn, portal); err != nil {
 			return err
 		}
-	} else if err := h.ensureRecord(ctx, iqn, portal, ""); err != nil {
+	}
+	files, err := h.ensureRecord(ctx, iqn, portal, group)
+	if err != nil {
 		return err
 	}
-	if err := h.settle(iqn, portal, c); err != nil {
+	if err := h.settle(iqn, portal, files, c); err != nil {
 		return err
 	}
 	if len(sessions) > 0 {
 		return h.rescan(ctx, sessions)
 	}
 	_, err = h.tool(ctx, h.node(iqn, portal, "--login")...)
+	if exitCode(err) == codeNoObjects {
+		// The record of ours that was found is in the place of another version of open-iscsi.
+		if files, err = h.makeRecord(ctx, iqn, portal, group); err == nil {
+			err = h.settle(iqn, portal, files, c)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = h.tool(ctx, h.node(iqn, portal, "--login")...)
+	}
 	if code := exitCode(err); code == 0 || code == codeSessionExists {
 		return h.await(ctx, iqn, portal)
 	}
@@ -60,9 +74,12 @@ func (h *Host) at(iqn, portal string) ([]Session, error) {
 	return slices.DeleteFunc(sessions, func(s Session) bool { return s.Portal != portal }), err
 }
 
-// node are arguments that name one record.
+// node are arguments that name one record; those of all portals of the target when none is named.
 func (h *Host) node(iqn, portal string, more ...string) []string {
-	args := []string{"-m", "node", "-T", iqn, "-p", portal}
+	args := []string{"-m", "node", "-T", iqn}
+	if portal != "" {
+		args = append(args, "-p", portal)
+	}
 	if h.cfg.Iface != "" {
 		args = append(args, "-I", h.cfg.Iface)
 	}
@@ -79,17 +96,13 @@ func (h *Host) ready(ctx context.Context) error {
 	return h.serve(ctx)
 }
 
-// reach finds out whether the portal has the target, and makes its record.
-func (h *Host) reach(ctx context.Context, iqn, portal string) error {
+// reach finds out whether the portal has the target, and returns what discover does.
+func (h *Host) reach(ctx context.Context, iqn, portal string) (group string, err error) {
 	if err := h.probe(ctx, portal); err != nil {
-		return sharedlun.NewProblem(sharedlun.ReasonPortalUnreachable,
+		return "", sharedlun.NewProblem(sharedlun.ReasonPortalUnreachable,
 			"Node %s cannot connect to portal %s: %v. See whether the target runs, and what is between.", h.cfg.NodeName, portal, err)
 	}
-	group, err := h.discover(ctx, iqn, portal)
-	if err != nil {
-		return err
-	}
-	return h.ensureRecord(ctx, iqn, portal, group)
+	return h.discover(ctx, iqn, portal)
 }
 
 // discover asks the portal for its targets, and returns the number of the group that the portal belongs to; empty where the portal does
@@ -125,20 +138,47 @@ func (h *Host) discover(ctx context.Context, iqn, portal string) (group string, 
 	return "", nil
 }
 
-// ensureRecord makes the record of a portal.
-func (h *Host) ensureRecord(ctx context.Context, iqn, portal, group string) error {
-	found, err := h.hasRecord(iqn, portal)
-	if err != nil || found {
-		return err
+// ensureRecord finds the record of a portal, or makes it. Where there are others than ours, which may be in the place of another version, it is that of which iscsiadm tells.
+func (h *Host) ensureRecord(ctx context.Context, iqn, portal, group string) ([]string, error) {
+	all, own, err := h.portalRecords(iqn, portal)
+	if err != nil {
+		return nil, err
+	}
+	if len(own) == len(all) && len(own) > 0 {
+		return own, nil
+	}
+	if len(all) > 0 {
+		switch text, err := h.shown(ctx, iqn, portal); {
+		case err != nil:
+			return nil, err
+		case text != "" && len(own) > 0 && settled(text):
+			return own, nil
+		case text != "":
+			return slices.DeleteFunc(all, func(file string) bool { return slices.Contains(own, file) }), nil
+		}
+	}
+	return h.makeRecord(ctx, iqn, portal, group)
+}
+
+// makeRecord makes a record of a portal, and finds what was made.
+func (h *Host) makeRecord(ctx context.Context, iqn, portal, group string) ([]string, error) {
+	before, _, err := h.portalRecords(iqn, portal)
+	if err != nil {
+		return nil, err
 	}
 	at := portal
 	if _, err := strconv.ParseUint(group, 10, 16); err == nil {
 		at += "," + group
 	}
 	if _, err := h.tool(ctx, h.node(iqn, at, "-o", "new")...); err != nil {
-		return fmt.Errorf("make the record of %s: %w", iqn, err)
+		return nil, fmt.Errorf("make the record of %s: %w", iqn, err)
 	}
-	return nil
+	all, _, err := h.portalRecords(iqn, portal)
+	made := slices.DeleteFunc(all, func(file string) bool { return slices.Contains(before, file) })
+	if err == nil && len(made) == 0 {
+		err = fmt.Errorf("the record of %s at %s was made, and is not found: %w", iqn, portal, fs.ErrNotExist)
+	}
+	return made, err
 }
 
 // explain makes the error of a login that failed.
@@ -230,7 +270,8 @@ func (h *Host) Logout(ctx context.Context, s Session) error {
 	return nil
 }
 
-// Forget removes the records of a target. Those of other targets stay.
+// Forget removes the records of a target: those that iscsiadm has, and those of ours in the place of another version. Those of other targets stay, and so does what somebody else has on record in that
+// place.
 func (h *Host) Forget(ctx context.Context, iqn string) error {
 	if pid, err := h.server(); err == nil && pid == 0 && h.cfg.Start == nil {
 		// Nobody here serves sessions: nobody made records for us.
@@ -239,11 +280,11 @@ func (h *Host) Forget(ctx context.Context, iqn string) error {
 	if err := h.serve(ctx); err != nil {
 		return err
 	}
-	args := []string{"-m", "node", "-T", iqn, "-o", "delete"}
-	if h.cfg.Iface != "" {
-		args = append(args, "-I", h.cfg.Iface)
+	_, err := h.tool(ctx, h.node(iqn, "", "-o", "delete")...)
+	if code := exitCode(err); code == 0 || code == codeNoObjects {
+		err = h.atRoot(func(root *os.Root) error { return h.forgetOwn(root, iqn) })
 	}
-	if _, err := h.tool(ctx, args...); err != nil && exitCode(err) != codeNoObjects {
+	if err != nil {
 		return fmt.Errorf("remove the records of %s: %w", iqn, err)
 	}
 	return nil

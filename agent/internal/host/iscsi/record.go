@@ -2,6 +2,7 @@ package iscsi
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,6 +19,8 @@ import (
 var databases = []string{"var/lib/iscsi", "etc/iscsi"}
 
 const (
+	// nodes is the directory of the records of targets in such a place.
+	nodes        = "nodes"
 	defaultIface = "default"
 	// draft is where a record is written before it replaces the old one: not among the records, where it would be taken for one.
 	draft     = ".quarry-record"
@@ -77,16 +80,19 @@ func write(b *strings.Builder, set []setting) {
 	}
 }
 
-// records finds the files that have the record of a portal, below the root.
+// records finds the files that have the record of a portal, below the root; those of all portals of the target when none is named.
 func (h *Host) records(root *os.Root, iqn, portal string) ([]string, error) {
-	at, err := netip.ParseAddrPort(portal)
-	if err != nil {
-		return nil, err
+	name := ""
+	if portal != "" {
+		at, err := netip.ParseAddrPort(portal)
+		if err != nil {
+			return nil, err
+		}
+		name = fmt.Sprintf("%s,%d", at.Addr(), at.Port())
 	}
-	name := fmt.Sprintf("%s,%d", at.Addr(), at.Port())
 	var out []string
 	for _, db := range databases {
-		dir := path.Join(db, "nodes", iqn)
+		dir := path.Join(db, nodes, iqn)
 		entries, err := fs.ReadDir(root.FS(), dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -95,7 +101,7 @@ func (h *Host) records(root *os.Root, iqn, portal string) ([]string, error) {
 			return nil, fmt.Errorf("records of %s: %w", iqn, err)
 		}
 		for _, e := range entries {
-			if e.Name() != name && !strings.HasPrefix(e.Name(), name+",") {
+			if name != "" && e.Name() != name && !strings.HasPrefix(e.Name(), name+",") {
 				continue
 			}
 			file := path.Join(dir, e.Name())
@@ -112,20 +118,35 @@ func (h *Host) records(root *os.Root, iqn, portal string) ([]string, error) {
 	return out, nil
 }
 
-// hasRecord reports whether there is a record of the portal.
-func (h *Host) hasRecord(iqn, portal string) (bool, error) {
-	found := false
-	err := h.atRoot(func(root *os.Root) error {
-		files, err := h.records(root, iqn, portal)
-		found = len(files) > 0
+// portalRecords finds the records of a portal, and those of them that are ours.
+func (h *Host) portalRecords(iqn, portal string) (all, own []string, err error) {
+	err = h.atRoot(func(root *os.Root) error {
+		if all, err = h.records(root, iqn, portal); err == nil {
+			own, err = ownOnly(root, all)
+		}
 		return err
 	})
-	return found, err
+	return all, own, err
 }
 
-// Recorded reports whether there is a record of a target where whoever serves sessions has them, or would have them: a logout that was cut off leaves some, with their credentials. What
-// cannot be read is an error.
-func (h *Host) Recorded(iqn string) (bool, error) {
+// shown is what iscsiadm shows of the records that it has of a target, or of one portal of it; empty when it has none.
+func (h *Host) shown(ctx context.Context, iqn, portal string) (string, error) {
+	res, err := h.tool(ctx, h.node(iqn, portal)...)
+	if exitCode(err) == codeNoObjects {
+		return "", nil
+	}
+	return string(res.Stdout), err
+}
+
+// settled reports whether a record that iscsiadm shows has our settings.
+func settled(text string) bool {
+	lines := strings.Split(text, "\n")
+	return !slices.ContainsFunc(settings, func(s setting) bool { return !slices.Contains(lines, s.key+" = "+s.value) })
+}
+
+// Recorded reports whether there is a record of a target that a logout has to remove, below the root of whoever serves sessions, or would serve them: a logout that was cut off leaves some, with their
+// credentials. A record that shows that it is ours counts in both places, another one where iscsiadm has it. What cannot be read is an error.
+func (h *Host) Recorded(ctx context.Context, iqn string) (bool, error) {
 	pid, err := h.server()
 	if err != nil {
 		return false, err
@@ -139,36 +160,65 @@ func (h *Host) Recorded(iqn string) (bool, error) {
 		return false, err
 	}
 	defer func() { _ = root.Close() }() // Nothing was written to it.
-	for _, db := range databases {
-		entries, err := fs.ReadDir(root.FS(), path.Join(db, "nodes", iqn))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return false, fmt.Errorf("records of %s: %w", iqn, err)
-		}
-		for _, e := range entries {
-			file := path.Join(db, "nodes", iqn, e.Name())
-			if e.IsDir() {
-				file = path.Join(file, cmp.Or(h.cfg.Iface, defaultIface))
-			}
-			if _, err := root.Stat(file); err == nil {
-				return true, nil
-			} else if !errors.Is(err, fs.ErrNotExist) {
-				return false, fmt.Errorf("records of %s: %w", iqn, err)
-			}
-		}
+	files, err := h.records(root, iqn, "")
+	if err != nil || len(files) == 0 {
+		return false, err
 	}
-	return false, nil
+	if own, err := ownOnly(root, files); err != nil || len(own) > 0 {
+		return len(own) > 0, err
+	}
+	text, err := h.shown(ctx, iqn, "")
+	return text != "", err
 }
 
-// settle writes the settings and the credentials into the record of a portal. They are in no argument of a process.
-func (h *Host) settle(iqn, portal string, c *sharedlun.Chap) error {
-	return h.atRoot(func(root *os.Root) error {
-		files, err := h.records(root, iqn, portal)
-		if err != nil {
+// forgetOwn removes the records of a target that are ours, and the directories that are empty then.
+func (h *Host) forgetOwn(root *os.Root, iqn string) error {
+	files, err := h.records(root, iqn, "")
+	if err != nil {
+		return err
+	}
+	own, err := ownOnly(root, files)
+	if err != nil {
+		return err
+	}
+	for _, db := range databases {
+		// One that was being written has credentials, too.
+		own = append(own, path.Join(db, draft))
+	}
+	for _, file := range own {
+		if err := root.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if len(files) == 0 {
-			return fmt.Errorf("record of %s at %s: %w", iqn, portal, fs.ErrNotExist)
+		for dir := path.Dir(file); strings.Contains(dir, "/"+nodes+"/") && root.Remove(dir) == nil; dir = path.Dir(dir) {
+			// One that has somebody else's record in it stays.
 		}
+	}
+	return nil
+}
+
+// ownOnly returns the records that show that they are ours: they have our settings as one block, which iscsiadm writes in different places.
+func ownOnly(root *os.Root, files []string) ([]string, error) {
+	var b strings.Builder
+	write(&b, settings)
+	var own []string
+	for _, file := range files {
+		text, err := root.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if strings.Contains(string(text), b.String()) {
+			own = append(own, file)
+		}
+	}
+	return own, nil
+}
+
+// settle writes the settings and the credentials into records of a portal. They are in no argument of a process.
+func (h *Host) settle(iqn, portal string, files []string, c *sharedlun.Chap) error {
+	return h.atRoot(func(root *os.Root) error {
 		for _, file := range files {
 			if err := replace(root, file, c); err != nil {
 				return fmt.Errorf("record of %s at %s: %w", iqn, portal, err)
