@@ -159,20 +159,20 @@ type MemberReservation struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=223
 	Initiator string `json:"initiator,omitempty"`
-	// Previous are the keys of earlier boots that the LUN had when it was read last: registering the new one replaces them, except on paths that are
-	// down. Each stays on record until it was seen to be gone.
+	// Previous are the keys of earlier boots that the LUN had when it was read last: registering the new one replaces them, except on paths that are down. Each stays on record until it was seen to be gone.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:Pattern=`^[0-9a-f]{16}$`
 	Previous []string `json:"previous,omitempty"`
-	// Unfenced is true when the key is registered nowhere: the target keeps no persistent reservations, or kept none when a node was let in that
-	// was not booted since. A person has to vouch that the node is off before its volumes are used elsewhere. It is never set on a Member that
-	// had a key registered.
+	// Machines are the machines that keys in previous were granted to, by key. Nobody knows that of a key that is missing here.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	Machines map[string]string `json:"machines,omitempty"`
+	// Unfenced is true when the key is registered nowhere: the target keeps no persistent reservations, or kept none when a node was let in that was not booted since. A person has to vouch that the node is off before its volumes are used elsewhere. It is never set on a Member that had a key registered.
 	// +optional
 	Unfenced bool `json:"unfenced,omitempty"`
-	// Paths are those on which the key was registered last, as PORTAL=DEVICE/SESSION, with commas in between. While the LUN has the key and no other path is up, it is not
-	// registered again. Empty before it was registered, and once sessions are made anew.
+	// Paths are those on which the key was registered last, as PORTAL=DEVICE/SESSION, with commas in between. While the LUN has the key and no other path is up, it is not registered again. Empty before it was registered, and once sessions are made anew.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	Paths string `json:"paths,omitempty"`

@@ -3,10 +3,13 @@ package iscsi
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/iscsi"
+	"quarry.storage/quarry/controller/internal/decide/iscsi/recorded"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -159,7 +162,8 @@ func (b *Backend) preempt(ctx context.Context, s iscsi.Step, victim uint64) erro
 	return nil
 }
 
-// preemptKeys takes keys off that no Member has, not even in the API server itself, or those of earlier boots of one member: those of a plan that a person approved.
+// preemptKeys takes keys off that no Member has, not even in the API server itself, or those of earlier boots of one member: those of a plan that a person approved, or that are proven to be of the
+// machine that the node is.
 func (b *Backend) preemptKeys(ctx context.Context, s iscsi.Step) error {
 	unlock, err := b.preemptable(ctx, s)
 	if err != nil {
@@ -221,6 +225,29 @@ func (b *Backend) outlived(ctx context.Context, s iscsi.Step) error {
 		if !slices.Contains(r.Previous, text) && (text != r.Key || r.BootID == s.BootID) {
 			return passing("key %s is not on record as one of an earlier boot of node %s any more", text, s.Victim)
 		}
+	}
+	if !s.Proven {
+		return nil
+	}
+	return b.proven(ctx, s, m)
+}
+
+// proven refuses keys of which the record does not say, or not any more, that they were granted to the machine that its node is in the boot of the step.
+func (b *Backend) proven(ctx context.Context, s iscsi.Step, m *v1alpha1.Member) error {
+	machine, _, err := kube.Machine(ctx, b.Live, s.Victim, s.BootID)
+	if err != nil {
+		return err
+	}
+	members, err := b.members(ctx, s)
+	if err != nil {
+		return err
+	}
+	var all []*v1alpha1.Member
+	for i := range members {
+		all = append(all, &members[i])
+	}
+	if _, open := recorded.Ended(m, all, s.Keys, s.BootID, machine); len(open) > 0 {
+		return passing("it is not known that these keys were granted to the machine that node %s is: %s", s.Victim, strings.Join(open, ", "))
 	}
 	return nil
 }

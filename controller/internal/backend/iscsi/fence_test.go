@@ -91,6 +91,46 @@ func TestPerform_outlived(t *testing.T) {
 	}
 }
 
+// TestPerform_ended: a key of an earlier boot is taken off without a person only as long as the record says that it is of the machine that its node is.
+func TestPerform_ended(t *testing.T) {
+	s := keyed(t)
+	before := s.member("n2").Spec.Reservation.Key
+	s.strand()
+	s.san.Boot("n2")
+	s.must(s.perform(s.step("n2", v1alpha1.ActionLogin)))
+	grant, register := s.step("n2", v1alpha1.ActionGrantKey), s.step("n2", v1alpha1.ActionRegisterKey)
+	grant.BootID, register.BootID = "n2-boot-1+", "n2-boot-1+"
+	s.must(s.perform(grant, register))
+	granted := s.member("n2").Spec.Reservation
+	if granted.Machines[before] != "machine-of-n2" || len(granted.Machines) != 1 || len(s.san.Keys(s.lun)) != 3 {
+		t.Fatalf("%+v, keys %v", granted, s.san.Keys(s.lun))
+	}
+	step := s.step("", v1alpha1.ActionPreemptKeys)
+	step.Runs, step.Victim, step.Member, step.BootID, step.Keys, step.Proven = "n1", "n2", "san.n2", "n2-boot-1+", []string{before}, true
+	for name, change := range map[string]func(r *v1alpha1.MemberReservation){
+		"no machine on record for the key":   func(r *v1alpha1.MemberReservation) { r.Machines = nil },
+		"another machine had the key":        func(r *v1alpha1.MemberReservation) { r.Machines = map[string]string{before: "other"} },
+		"no machine on record for this boot": func(r *v1alpha1.MemberReservation) { r.Machine = "" },
+		"another machine is in this boot":    func(r *v1alpha1.MemberReservation) { r.Machine = "other" },
+		"the key is not on record":           func(r *v1alpha1.MemberReservation) { r.Previous = nil },
+		"the key is that of the boot":        func(r *v1alpha1.MemberReservation) { r.Key, r.Previous = before, nil },
+	} {
+		edit(s, &v1alpha1.Member{}, "san.n2", func(m *v1alpha1.Member) { change(m.Spec.Reservation) })
+		if err := s.perform(step); err == nil || len(s.san.Keys(s.lun)) != 3 {
+			t.Errorf("%s: %v, keys %v", name, err, s.san.Keys(s.lun))
+		}
+		edit(s, &v1alpha1.Member{}, "san.n2", func(m *v1alpha1.Member) { m.Spec.Reservation = granted.DeepCopy() })
+	}
+	s.must(s.perform(step))
+	if keys := s.san.Keys(s.lun); len(keys) != 2 || keys["n1"] == 0 || keys["n2"] == 0 {
+		t.Errorf("keys %v", keys)
+	}
+	s.must(s.perform(register))
+	if r := s.member("n2").Spec.Reservation; len(r.Previous)+len(r.Machines) > 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestPerform_replaceKey: a node replaces a key of its own that is not on record if it is told so, however many there are, and never one that a Member has.
 func TestPerform_replaceKey(t *testing.T) {
 	s := keyed(t)

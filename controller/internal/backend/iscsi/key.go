@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"quarry.storage/quarry/controller/internal/decide/iscsi"
+	"quarry.storage/quarry/controller/internal/decide/iscsi/recorded"
 	"quarry.storage/quarry/controller/internal/decide/writer"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -71,6 +72,9 @@ func (b *Backend) grantKey(ctx context.Context, s iscsi.Step) error {
 		return err
 	}
 	granted.Key = sharedlun.FormatKey(key)
+	if r != nil {
+		granted.Machines = recorded.Machines(r, granted.Previous)
+	}
 	b.memory.grant(types.UID(s.Ref.OwnerUID), key)
 	return b.memberAs(ctx, s, r, func(m *v1alpha1.Member) {
 		m.Spec.Reservation = granted

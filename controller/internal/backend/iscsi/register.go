@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"quarry.storage/quarry/controller/internal/decide/iscsi"
+	"quarry.storage/quarry/controller/internal/decide/iscsi/recorded"
 	"quarry.storage/quarry/controller/internal/san"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -55,6 +56,7 @@ func (b *Backend) registerGranted(ctx context.Context, s iscsi.Step) error {
 			return
 		}
 		r.Previous = registered(&v1alpha1.MemberReservation{Previous: r.Previous}, seen)
+		r.Machines = recorded.Machines(r, r.Previous)
 		if len(s.Paths) <= maxPaths {
 			r.Paths = s.Paths
 		}

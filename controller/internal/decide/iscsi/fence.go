@@ -2,11 +2,11 @@ package iscsi
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/iscsi/recorded"
 	"quarry.storage/quarry/controller/internal/decide/writer"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -164,8 +164,8 @@ func (v *View) preemptKeys(hosts []backend.HostHealth) []backend.Step {
 	return []backend.Step{s}
 }
 
-// preemptEarlier takes the keys of earlier boots of a node off that stay on the LUN, by approval, if something waits for the node's word, which does not count before, or if the node
-// is to leave: another machine that had the node's name may have such a key.
+// preemptEarlier takes the keys of earlier boots of a node off that stay on the LUN, if something waits for the node's word, which does not count before, or if the node is to leave. It needs an
+// approval where another machine that had the node's name may have such a key.
 func (v *View) preemptEarlier(hosts []backend.HostHealth) []backend.Step {
 	var out []backend.Step
 	for _, h := range hosts {
@@ -177,10 +177,23 @@ func (v *View) preemptEarlier(hosts []backend.HostHealth) []backend.Step {
 		if why == "" {
 			continue
 		}
-		s := v.step(v.worker(hosts, ""), v1alpha1.ActionPreemptKeys, why+": "+backend.Shorten(keys, maxKeys)+".")
-		s.Consent = "Whoever approves vouches that no other machine with the name of node " + h.Node + " uses the LUN."
-		s.Victim, s.Member, s.Keys, s.BootID = h.Node, m.Name, keys, v.seen.Hosts[h.Node].BootID
-		out = append(out, s)
+		now := v.seen.Hosts[h.Node]
+		step := func(keys []string) Step {
+			s := v.step(v.worker(hosts, ""), v1alpha1.ActionPreemptKeys, why+": "+backend.Shorten(keys, maxKeys)+".")
+			s.Victim, s.Member, s.Keys, s.BootID = h.Node, m.Name, keys, now.BootID
+			return s
+		}
+		ended, open := recorded.Ended(m, v.seen.World.Members, keys, now.BootID, now.Machine)
+		if s := step(ended); len(ended) > 0 && s.Runs != "" {
+			s.Proven, s.Again = true, !v.lingers(m)
+			s.Why += " They were granted to the machine that the node is, for boots of it that are over."
+			out = append(out, s)
+		}
+		if len(open) > 0 {
+			s := step(open)
+			s.Consent = "Whoever approves vouches that no other machine with the name of node " + h.Node + " uses the LUN."
+			out = append(out, s)
+		}
 	}
 	return out
 }
@@ -251,46 +264,4 @@ func unfenced(r *v1alpha1.MemberReservation, key string) bool {
 		return key == ""
 	}
 	return r.Key == key && (!r.Fenced || r.Registering != "")
-}
-
-// forgetReaders takes nodes off the readers of volumes that are away for good, one step for each node: a person vouches that they read no more.
-func (v *View) forgetReaders(hosts []backend.HostHealth) []backend.Step {
-	via := v.worker(hosts, "")
-	if v.rec.group == "" || v.group() == nil {
-		return nil
-	}
-	boots, volumes := map[string][]sharedlun.Boot{}, map[string][]sharedlun.Volume{}
-	for _, volume := range v.volumes() {
-		for _, reader := range volume.Readers {
-			if !v.away(reader.Node) {
-				continue
-			}
-			if !slices.Contains(boots[reader.Node], reader) {
-				boots[reader.Node] = append(boots[reader.Node], reader)
-			}
-			if n := len(volumes[reader.Node]); n == 0 || volumes[reader.Node][n-1].UUID != volume.UUID {
-				// Who has it now is no matter of the approval.
-				volume.HeldBy = ""
-				volumes[reader.Node] = append(volumes[reader.Node], volume)
-			}
-		}
-	}
-	var out []backend.Step
-	for _, node := range slices.Sorted(maps.Keys(boots)) {
-		s := v.step(via, v1alpha1.ActionForgetReaders, "Node "+node+" was fenced, and may still read these volumes, which are not removed because of it.")
-		s.Consent = "Whoever approves vouches that node " + node + " is off, or was booted since it was fenced."
-		s.Victim, s.Vouched, s.Boots, s.Volumes = node, true, boots[node], volumes[node]
-		if m := v.members[node]; m != nil {
-			s.Member = m.Name
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
-// away reports whether nobody expects a node to say itself that it was booted: it is no initiator any more, or it is silent, and a person said that it is out of
-// service, or Kubernetes does not know it.
-func (v *View) away(node string) bool {
-	_, asked := v.seen.Hosts[node]
-	return !asked && v.members[node] == nil || v.off(node)
 }

@@ -44,6 +44,8 @@ type Step struct {
 	// Keys are preempted that no Member has, or one of them is replaced by the key that a node registers; 16 hexadecimal digits each. Boots are readers that are forgotten; whatever Volumes they are of.
 	Keys  []string
 	Boots []sharedlun.Boot
+	// Proven is true when Keys are on record as granted to the very machine that the node is: of a boot of it that is over.
+	Proven bool
 	// Wipe is the digest of what is lost by making the group, Lost what that is.
 	Wipe, Lost string
 	// Again is true for a step that brings back what the node had, such as its sessions after a boot.
@@ -69,10 +71,10 @@ func (s Step) Via() string {
 func (s Step) Action() string { return s.Does }
 
 // Destroys reports whether the step needs a person: it loses what somebody else wrote, takes keys off that may be anybody's, or believes that a node is off.
-func (s Step) Destroys() bool { return s.Wipe != "" || s.Vouched || len(s.Keys) > 0 }
+func (s Step) Destroys() bool { return s.Wipe != "" || s.Vouches() }
 
 // Vouches reports whether whoever approves says how things are then: that a node is off, or that nobody uses the LUN with some keys.
-func (s Step) Vouches() bool { return s.Vouched || len(s.Keys) > 0 }
+func (s Step) Vouches() bool { return s.Vouched || len(s.Keys) > 0 && !s.Proven }
 
 // Later reports whether no node can take the step now.
 func (s Step) Later() bool { return s.Node == "" && s.Runs == "" }
@@ -91,7 +93,7 @@ func (s Step) Digest() string {
 	}
 	return backend.Digest([]any{
 		word, s.Node, s.Does, s.Owner, s.Target.IQN, s.Target.Portals, s.Renew, s.Chap, s.Ref.Lun.WWID, s.Ref.Lun.Serial, s.Ref.OwnerUID, s.Ref.UUID, s.BootID, s.Initiator, s.Last,
-		s.RecordOnly, s.Exchange, s.Reserve, s.Own, names, s.Victim, s.Key, s.Vouched, s.Over, s.Wipe, s.Keys, s.Boots,
+		s.RecordOnly, s.Exchange, s.Reserve, s.Own, names, s.Victim, s.Key, s.Vouched, s.Over, s.Wipe, s.Keys, s.Boots, s.Proven,
 	})
 }
 

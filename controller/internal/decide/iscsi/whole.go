@@ -3,6 +3,7 @@ package iscsi
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -233,4 +234,46 @@ func (v *View) Fill(i *v1alpha1.Iscsi) {
 	if lun := v.LUN(); lun != nil {
 		i.Status.Lun = lunStatus(*lun, v.rec.Reserves || !v.rec.Keyless && v.seen.Reading.Known && v.seen.Reading.Keys.Supported)
 	}
+}
+
+// forgetReaders takes nodes off the readers of volumes that are away for good, one step for each node: a person vouches that they read no more.
+func (v *View) forgetReaders(hosts []backend.HostHealth) []backend.Step {
+	via := v.worker(hosts, "")
+	if v.rec.group == "" || v.group() == nil {
+		return nil
+	}
+	boots, volumes := map[string][]sharedlun.Boot{}, map[string][]sharedlun.Volume{}
+	for _, volume := range v.volumes() {
+		for _, reader := range volume.Readers {
+			if !v.away(reader.Node) {
+				continue
+			}
+			if !slices.Contains(boots[reader.Node], reader) {
+				boots[reader.Node] = append(boots[reader.Node], reader)
+			}
+			if n := len(volumes[reader.Node]); n == 0 || volumes[reader.Node][n-1].UUID != volume.UUID {
+				// Who has it now is no matter of the approval.
+				volume.HeldBy = ""
+				volumes[reader.Node] = append(volumes[reader.Node], volume)
+			}
+		}
+	}
+	var out []backend.Step
+	for _, node := range slices.Sorted(maps.Keys(boots)) {
+		s := v.step(via, v1alpha1.ActionForgetReaders, "Node "+node+" was fenced, and may still read these volumes, which are not removed because of it.")
+		s.Consent = "Whoever approves vouches that node " + node + " is off, or was booted since it was fenced."
+		s.Victim, s.Vouched, s.Boots, s.Volumes = node, true, boots[node], volumes[node]
+		if m := v.members[node]; m != nil {
+			s.Member = m.Name
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// away reports whether nobody expects a node to say itself that it was booted: it is no initiator any more, or it is silent, and a person said that it is out of
+// service, or Kubernetes does not know it.
+func (v *View) away(node string) bool {
+	_, asked := v.seen.Hosts[node]
+	return !asked && v.members[node] == nil || v.off(node)
 }

@@ -79,6 +79,12 @@ func TestWhole_steps(t *testing.T) {
 		s.member("n2").Spec.Reservation.Previous = []string{"0000000000000063"}
 		s.o.Reading.Keys.Keys = append(s.o.Reading.Keys.Keys, 99)
 	}
+	of := func(machine string) func(*scene) {
+		return func(s *scene) {
+			s.member("n2").Spec.Reservation.Machines = map[string]string{"0000000000000063": machine}
+		}
+	}
+	machine := func(is string) func(*scene) { return func(s *scene) { s.host("n2", func(h *Host) { h.Machine = is }) } }
 	booted := func(s *scene) { s.host("n2", func(h *Host) { h.BootID = "next" }) }
 	granted := func(s *scene) {
 		s.member("n2").Spec.Reservation = &v1alpha1.MemberReservation{Key: "000000000000000f", BootID: "next", Previous: []string{"000000000000000b"}}
@@ -171,7 +177,18 @@ func TestWhole_steps(t *testing.T) {
 		"a volume leaves, a key just granted":  {made("n1", "n2"), both(leaving("n2"), silent, fenced, func(s *scene) { s.o.Reading.Keys.Keys, s.o.Granted = []uint64{10, 99}, []uint64{99} }), nil, false},
 		"unmapped, with a key of nobody":       {made("n1", "n2"), both(leaving("n2"), func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10, 11, 99} }), []string{"PreemptKeys"}, true},
 		"a volume leaves another boot":         {made("n1", "n2"), both(leaving("n2"), booted), nil, false},
-		"a volume, and no key after a boot":    {made("n1", "n2"), both(holds, booted, late), []string{"PreemptKeys"}, true},
+		"a volume, and no key after a boot":    {made("n1", "n2"), both(holds, booted, late), []string{"PreemptKeys"}, false},
+		"no key, and the machine is not known": {made("n1", "n2"), both(holds, booted, machine(""), late), []string{"PreemptKeys"}, true},
+		"no key, and it is another machine":    {made("n1", "n2"), both(holds, booted, machine("m"), late), []string{"PreemptKeys"}, true},
+		"no key, and it is not alone with it":  {made("n1", "n2"), both(holds, booted, func(s *scene) { s.member("n1").Spec.Reservation.Machine = "machine-n2" }, late), []string{"PreemptKeys"}, true},
+		"a key of before, of its machine":      {made("n1", "n2"), both(holds, earlier, of("machine-n2")), []string{"PreemptKeys"}, false},
+		"a key of before, of another machine":  {made("n1", "n2"), both(holds, earlier, of("m")), []string{"PreemptKeys"}, true},
+		"keys of before, of its and of nobody": {made("n1", "n2"), both(holds, earlier, of("machine-n2"), func(s *scene) {
+			r := s.member("n2").Spec.Reservation
+			r.Previous, s.o.Reading.Keys.Keys = append(r.Previous, "0000000000000062"), append(s.o.Reading.Keys.Keys, 98)
+		}), []string{"PreemptKeys", "PreemptKeys"}, false},
+		"of its machine, and it is silent":     {made("n1", "n2"), both(holds, earlier, of("machine-n2"), silent), nil, false},
+		"of its machine, and no node works":    {made("n1", "n2"), both(holds, earlier, of("machine-n2"), func(s *scene) { s.silence("n1", false); s.o.Reading.Keys.Type = 0 }), nil, false},
 		"no volume, and no key after a boot":   {made("n1", "n2"), both(booted, late), nil, false},
 		"a key is granted, and not registered": {made("n1", "n2"), both(holds, booted, granted, late), []string{"PreemptKeys"}, true},
 		"booted, and the key of before is off": {made("n1", "n2"), both(holds, booted, func(s *scene) { s.o.Reading.Keys.Keys = []uint64{10} }, late), nil, false},
