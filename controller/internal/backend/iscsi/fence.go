@@ -59,10 +59,10 @@ func (b *Backend) fenceable(ctx context.Context, s iscsi.Step, r *v1alpha1.Membe
 			return err
 		}
 	}
-	if !s.Over {
+	if !s.GroupGone {
 		return nil
 	}
-	return b.over(ctx, s)
+	return b.groupGone(ctx, s)
 }
 
 // off refuses to fence a node that answers, or of which nobody says any more that it is off. A request to register that had no answer needs a person who vouches
@@ -71,7 +71,7 @@ func (b *Backend) off(ctx context.Context, s iscsi.Step, r *v1alpha1.MemberReser
 	if n := b.Agents.Node(s.Victim); n.Up() || n.Agent == decide.AgentConnecting {
 		return passing("the agent of node %s answers again", s.Victim)
 	}
-	if s.Over {
+	if s.GroupGone {
 		return nil
 	}
 	if !s.Vouched && r.Registering != "" {
@@ -84,8 +84,8 @@ func (b *Backend) off(ctx context.Context, s iscsi.Step, r *v1alpha1.MemberReser
 	return err
 }
 
-// over refuses to take the key of a node off that nobody says is off, unless the group was removed with the Iscsi, by what the API server itself says.
-func (b *Backend) over(ctx context.Context, s iscsi.Step) error {
+// groupGone refuses to take the key of a node off that nobody says is off, unless the group was removed with the Iscsi, by what the API server itself says.
+func (b *Backend) groupGone(ctx context.Context, s iscsi.Step) error {
 	i, err := b.iscsi(ctx, s)
 	if err != nil {
 		return err

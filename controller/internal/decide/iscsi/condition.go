@@ -82,11 +82,11 @@ func (v *View) lunReady(hosts []backend.HostHealth) metav1.Condition {
 	if f := v.differ(); !f.IsZero() {
 		return no(t, f.Reason, "No volume group is made: "+f.Message+".")
 	}
-	if f, host := v.strange(); !f.IsZero() && (!r.Known || v.seen.Hosts[host].OtherLun != "") {
+	if f, host := v.wrongLun(); !f.IsZero() && (!r.Known || v.seen.Hosts[host].OtherLun != "") {
 		return no(t, f.Reason, "Node "+host+": "+f.Message+".")
 	}
 	switch {
-	case v.released():
+	case v.givenUp():
 		return no(t, v1alpha1.ReasonDeleting, "A person gave the LUN up: what is on it stays.")
 	case v.removed():
 		return no(t, v1alpha1.ReasonDeleting, "The volume group is removed.")
@@ -149,9 +149,9 @@ func (v *View) keep(c metav1.Condition) metav1.Condition {
 	return c
 }
 
-// strange returns what is wrong with the LUN on the first node that sees none that can be used although it is logged in. A node on which volumes may have written
+// wrongLun returns what is wrong with the LUN on the first node that sees none that can be used although it is logged in. A node on which volumes may have written
 // to another LUN comes first.
-func (v *View) strange() (f backend.Finding, host string) {
+func (v *View) wrongLun() (f backend.Finding, host string) {
 	for _, name := range v.names() {
 		if v.seen.Hosts[name].OtherLun == "" || !v.seen.Hosts[name].Reads() {
 			continue

@@ -120,7 +120,7 @@ func (v *View) fenceNode(via string, m *v1alpha1.Member) Step {
 	case r.Fenced && r.Registering == "":
 		s.Again, s.Why = true, "Node "+node+" is fenced, and a key of it came back to the LUN."
 	case v.gone():
-		s.Over, s.Why = true, "The volume group is gone with the Iscsi. Node "+node+" does not answer: its key is taken off, so that others can use the LUN."
+		s.GroupGone, s.Why = true, "The volume group is gone with the Iscsi. Node "+node+" does not answer: its key is taken off, so that others can use the LUN."
 	case r.Unfenced:
 		s.Vouched, s.Why = true, "Node "+node+" is silent, its volumes wait for it, and the target keeps no reservations by which it could be kept from writing."
 		s.Consent = vouchesOff(node)
@@ -145,7 +145,7 @@ func (v *View) awaits(node string) bool { return v.seen.Record.Names(node) || le
 // detained reports whether a node has to stay a member: the record of the group waits for it, and without its key and its Member it could be neither asked nor
 // fenced. Once the group is gone with the Iscsi, nothing waits.
 func (v *View) detained(node string) bool {
-	return v.seen.Record.Names(node) && (!v.deleting() || !v.over())
+	return v.seen.Record.Names(node) && (!v.deleting() || !v.groupless())
 }
 
 // preemptKeys takes the keys off that no Member has, by approval. As long as one of them is there no fence counts: it may be that of any node.
@@ -216,7 +216,7 @@ func (v *View) outlived(m *v1alpha1.Member) string {
 
 // lingers reports whether a member has been leaving for long, and answers: it could not take keys of earlier boots off by itself.
 func (v *View) lingers(m *v1alpha1.Member) bool {
-	return !m.DeletionTimestamp.IsZero() && v.seen.Now.Sub(m.DeletionTimestamp.Time) >= bootFor && (!v.deleting() || v.over())
+	return !m.DeletionTimestamp.IsZero() && v.seen.Now.Sub(m.DeletionTimestamp.Time) >= bootFor && (!v.deleting() || v.groupless())
 }
 
 // stand keeps, of the steps of the look before that need a person who vouches, those that nobody can take now, or of which this look cannot say whether they are needed still: what a person vouched

@@ -30,7 +30,7 @@ func (v *View) Decide(m backend.Member) backend.Host {
 	}
 	// What a node has is told by the group, also of a node that is silent. The group has its size, and no node has a part of it.
 	out.Reports = v.group() != nil
-	leaves := m.Flags.ShouldDestroy() && (!v.deleting() || v.over())
+	leaves := m.Flags.ShouldDestroy() && (!v.deleting() || v.groupless())
 	switch refused := v.refusal(); {
 	case !refused.IsZero() && !leaves:
 		out.Finding = refused
@@ -259,7 +259,7 @@ func (h host) leave(out *backend.Host) {
 func (h host) keyed(r *v1alpha1.MemberReservation) bool {
 	// A key of a fenced node may be on the LUN again: it is taken off before its record goes, since nobody would know whose it is.
 	keyed := r != nil && !r.Unfenced && (!r.Fenced || h.view.hasKeyOf(r))
-	if h.view.released() {
+	if h.view.givenUp() {
 		// Whatever became of the LUN: a key that can be taken off is, so that others can use it. A node that was booted logs in for that while another one is there.
 		keyed = keyed && h.view.registered(h.m.Object) && (h.LoggedIn() || h.view.sweeper() != "")
 	}

@@ -288,7 +288,7 @@ func (h host) sweeps() backend.Finding {
 		return backend.Finding{}
 	}
 	text := "leaves once the keys of these nodes are off the LUN, which do not answer: " + backend.Shorten(names, maxNamed)
-	if h.view.released() {
+	if h.view.givenUp() {
 		text += fmt.Sprintf(". Of each that is off, taint its Node with %s, or approve the plan if Kubernetes does not know it any more; to leave its key on the LUN, declare its Member lost",
 			v1alpha1.TaintOutOfService)
 	}

@@ -109,7 +109,7 @@ func (h Host) maps(volumeUUID string) bool {
 // writing, it would write into what another one has, even if it only zeroes or copies. What returns errors and is open stays as it is until whoever has it open ends.
 func (h host) strays() []backend.Step {
 	g := h.view.group()
-	if g == nil || !h.Up() || !h.Mapped || !h.view.refusal().IsZero() || h.view.released() {
+	if g == nil || !h.Up() || !h.Mapped || !h.view.refusal().IsZero() || h.view.givenUp() {
 		return nil
 	}
 	s := h.step(v1alpha1.ActionUnmapVolumes, "The node has devices of volumes that the LUN says are not its own.")

@@ -20,8 +20,8 @@ type record struct {
 	recorded.Record
 	// group is the UUID of the group; empty before there was one.
 	group string
-	// strange names the PersistentVolumes of the class that name another group than the one that Members have on record.
-	strange []string
+	// misnamed names the PersistentVolumes of the class that name another group than the one that Members have on record.
+	misnamed []string
 }
 
 func recordOf(w backend.World) record {
@@ -33,7 +33,7 @@ func recordOf(w backend.World) record {
 	case r.group != "":
 		// Each handle was made from it. Another one is of no volume of this group, and nothing that is done here goes by a handle.
 		delete(named, r.group)
-		r.strange = slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(named))...)))
+		r.misnamed = slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(named))...)))
 	case len(named) > 1:
 		r.Conflict = "no Member has a volume group on record, and PersistentVolumes name different ones: " + strings.Join(slices.Sorted(maps.Keys(named)), ", ")
 	case len(named) == 1:
@@ -87,11 +87,11 @@ func (v *View) claims() map[string]string {
 // volumesOfGroup names the PersistentVolumes of the class that are of another group.
 func (v *View) volumesOfGroup() metav1.Condition {
 	const t = v1alpha1.ConditionVolumesOfGroup
-	if len(v.rec.strange) == 0 {
+	if len(v.rec.misnamed) == 0 {
 		return yes(t, v1alpha1.ReasonVolumesOfGroup, "No PersistentVolume of the class names another volume group.")
 	}
 	return no(t, v1alpha1.ReasonOtherGroup, fmt.Sprintf("PersistentVolumes of the class name another volume group than %s, which is on record, so that nobody can attach or remove them here: %s. "+
-		"All others go on. Delete those that were made by hand, or give them the class of their own Iscsi.", v.rec.group, backend.Shorten(v.rec.strange, maxNamed)))
+		"All others go on. Delete those that were made by hand, or give them the class of their own Iscsi.", v.rec.group, backend.Shorten(v.rec.misnamed, maxNamed)))
 }
 
 // volumesPresent names the PersistentVolumes of the group whose volumes are not on the LUN, as after somebody removed one by hand, or a backup of the API server

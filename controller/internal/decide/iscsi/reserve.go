@@ -76,7 +76,7 @@ func (v *View) keyless(m *v1alpha1.Member) bool {
 		return true
 	}
 	if v.removed() {
-		return v.sweeper() == "" || !v.hasKeyOf(m.Spec.Reservation) || v.released() && backend.Lost(m)
+		return v.sweeper() == "" || !v.hasKeyOf(m.Spec.Reservation) || v.givenUp() && backend.Lost(m)
 	}
 	r, reading := m.Spec.Reservation, v.seen.Reading
 	has := reading.Known && slices.ContainsFunc(reading.Keys.Keys, recordOfKey("", r).Has)

@@ -153,15 +153,15 @@ func PersistentVolumes(w backend.World) int {
 func (v *View) deleting() bool { return !v.seen.Iscsi.DeletionTimestamp.IsZero() }
 
 // removed reports whether the group is gone for good, or a person gave the LUN up as it is.
-func (v *View) removed() bool { return v.released() || v.gone() }
+func (v *View) removed() bool { return v.givenUp() || v.gone() }
 
 // gone reports whether the group was removed with its Iscsi: nothing of ours is on the LUN but keys.
 func (v *View) gone() bool {
 	return v.deleting() && v.rec.group != "" && v.seen.Iscsi.Annotations[v1alpha1.AnnotationGroupRemoved] == v.rec.group
 }
 
-// released reports whether a person lets the Iscsi go whatever is on its LUN.
-func (v *View) released() bool {
+// givenUp reports whether a person lets the Iscsi go whatever is on its LUN.
+func (v *View) givenUp() bool {
 	return v.deleting() && v.seen.Iscsi.Annotations[v1alpha1.AnnotationRemove] == string(v.seen.Iscsi.UID)
 }
 
@@ -171,8 +171,8 @@ func (v *View) blank() bool {
 	return v.rec.group == "" && r.Known && r.Contents.Group == nil && (v.rec.Forming == "" || v.deleting() && r.Contents.Content == "")
 }
 
-// over reports whether an Iscsi that is being deleted has no group to remove any more.
-func (v *View) over() bool { return v.removed() || v.untouched() || v.blank() }
+// groupless reports whether an Iscsi that is being deleted has no group to remove any more.
+func (v *View) groupless() bool { return v.removed() || v.untouched() || v.blank() }
 
 // untouched reports whether nothing was ever written to a LUN: no Member has anything on record.
 func (v *View) untouched() bool { return v.rec.group == "" && v.rec.Forming == "" && v.rec.Lun == nil }

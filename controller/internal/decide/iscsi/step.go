@@ -39,8 +39,8 @@ type Step struct {
 	// Victim is the node that is fenced, Key its key. Vouched is true when a person vouches by approval that it is off.
 	Victim, Key string
 	Vouched     bool
-	// Over is true when the key is taken off of a node that has nothing to lose: the group was removed with the Iscsi.
-	Over bool
+	// GroupGone is true when the key is taken off of a node that has nothing to lose: the group was removed with the Iscsi.
+	GroupGone bool
 	// Keys are preempted that no Member has, or one of them is replaced by the key that a node registers; 16 hexadecimal digits each. Boots are readers that are forgotten; whatever Volumes they are of.
 	Keys  []string
 	Boots []sharedlun.Boot
@@ -93,7 +93,7 @@ func (s Step) Digest() string {
 	}
 	return backend.Digest([]any{
 		word, s.Node, s.Does, s.Owner, s.Target.IQN, s.Target.Portals, s.Renew, s.Chap, s.Ref.Lun.WWID, s.Ref.Lun.Serial, s.Ref.OwnerUID, s.Ref.UUID, s.BootID, s.Initiator, s.Last,
-		s.RecordOnly, s.Exchange, s.Reserve, s.Own, names, s.Victim, s.Key, s.Vouched, s.Over, s.Wipe, s.Keys, s.Boots, s.Proven,
+		s.RecordOnly, s.Exchange, s.Reserve, s.Own, names, s.Victim, s.Key, s.Vouched, s.GroupGone, s.Wipe, s.Keys, s.Boots, s.Proven,
 	})
 }
 
@@ -115,7 +115,7 @@ func (s Step) API() v1alpha1.PlanStep {
 func (s Step) Told() (reason, message string) {
 	switch s.Does {
 	case v1alpha1.ActionFenceNode:
-		if s.Over {
+		if s.GroupGone {
 			return v1alpha1.ReasonFenced, "The key of node " + s.Victim + " is off the LUN. " + s.Why
 		}
 		how := "Node " + s.Victim + " is fenced: its key is off the LUN, so that it cannot write. "

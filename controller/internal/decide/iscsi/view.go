@@ -62,7 +62,7 @@ func NewView(o Observation, last *View) *View {
 // since takes over since when things are seen that have to last before anything is done.
 func (v *View) since(last *View) {
 	for _, volume := range v.volumes() {
-		if volume.Leaving || v.abandoned(volume) {
+		if volume.Leaving || v.unattached(volume) {
 			v.leaving[volume.UUID] = v.seen.Now
 		}
 	}
@@ -152,7 +152,7 @@ func (v *View) group() *sharedlun.Group {
 
 // heldBy names the volumes that a node has by the tags on the LUN. Once a person gave the LUN up as it is nobody takes them off any more.
 func (v *View) heldBy(node string) []string {
-	if v.released() {
+	if v.givenUp() {
 		return nil
 	}
 	var out []string

@@ -208,9 +208,9 @@ func (v *View) release(hosts []backend.HostHealth) []backend.Step {
 	return []backend.Step{s}
 }
 
-// abandoned reports whether a volume is a fenced node's, and no VolumeAttachment says so, as after a restore of the API server: nobody else would take it away. One of which
+// unattached reports whether a volume is a fenced node's, and no VolumeAttachment says so, as after a restore of the API server: nobody else would take it away. One of which
 // nothing is ready is being made. An attachment of which nobody knows the volume may be that one.
-func (v *View) abandoned(volume sharedlun.Volume) bool {
+func (v *View) unattached(volume sharedlun.Volume) bool {
 	m := v.members[volume.HeldBy]
 	if m == nil || m.Spec.Reservation == nil || !m.Spec.Reservation.Fenced || volume.ReadyBytes == 0 {
 		return false

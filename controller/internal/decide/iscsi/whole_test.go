@@ -432,7 +432,7 @@ func TestStep_told(t *testing.T) {
 	}{
 		"a fence":                 {Step{Does: v1alpha1.ActionFenceNode, Victim: "n2"}, v1alpha1.ReasonFenced, "Node n2 is fenced: its key is off the LUN"},
 		"a fence by word":         {Step{Does: v1alpha1.ActionFenceNode, Victim: "n2", RecordOnly: true}, v1alpha1.ReasonFenced, "by the word of a person"},
-		"a key of a dead node":    {Step{Does: v1alpha1.ActionFenceNode, Victim: "n2", Over: true}, v1alpha1.ReasonFenced, "The key of node n2 is off the LUN"},
+		"a key of a dead node":    {Step{Does: v1alpha1.ActionFenceNode, Victim: "n2", GroupGone: true}, v1alpha1.ReasonFenced, "The key of node n2 is off the LUN"},
 		"keys of nobody":          {Step{Does: v1alpha1.ActionPreemptKeys, Keys: []string{"0063"}}, v1alpha1.ReasonKeysPreempted, "0063"},
 		"readers":                 {Step{Does: v1alpha1.ActionForgetReaders, Victim: "n2", Volumes: []sharedlun.Volume{{Name: "v1"}}}, v1alpha1.ReasonReadersForgotten, "v1"},
 		"a wipe":                  {Step{Does: v1alpha1.ActionCreateSharedGroup, Wipe: "d", Lost: "ext4"}, v1alpha1.ReasonLunWiped, "ext4"},
