@@ -74,6 +74,7 @@ func TestIscsiNodeDies(t *testing.T) {
 	begin := time.Now()
 	next = waitPod(t, next, corev1.PodRunning)
 	t.Logf("on %s %v after the taint", heir, time.Since(begin).Round(100*time.Millisecond))
+	logStart(t, next, begin)
 	waitSynced(t, next, synced+10)
 	synced = lastSynced(t, next)
 

@@ -102,8 +102,8 @@ func secretOf(t *testing.T, i *v1alpha1.Iscsi, username, password string) {
 	}
 }
 
-// followAttachments logs when attachments of a volume come, are to go, are attached and are gone, counted from now, until the test ends: between a wish of Kubernetes and what the driver makes
-// of it lies the back-off of its controllers.
+// followAttachments logs when attachments of a volume come, are to go, are attached and are gone, and when Kubernetes tells the kubelets, counted from now, until the test ends: between a wish of
+// Kubernetes and what the driver makes of it lies the back-off of its controllers.
 func followAttachments(t *testing.T, v *corev1.PersistentVolume) {
 	t.Helper()
 	begin, ctx, done := time.Now(), t.Context(), make(chan struct{})
@@ -127,6 +127,9 @@ func followAttachments(t *testing.T, v *corev1.PersistentVolume) {
 					}
 					now[a.Spec.NodeName] = state
 				}
+				for _, node := range toldAttached(ctx, v) {
+					now["kubelet of "+node] = "told that it is attached"
+				}
 				for node := range was {
 					if now[node] == "" {
 						now[node] = "gone"
@@ -146,4 +149,33 @@ func followAttachments(t *testing.T, v *corev1.PersistentVolume) {
 			}
 		}
 	}()
+}
+
+// toldAttached are the nodes whose kubelets are told that a volume is attached there: they mount nothing before.
+func toldAttached(ctx context.Context, v *corev1.PersistentVolume) (out []string) {
+	list := &corev1.NodeList{}
+	if err := kube.List(ctx, list); err != nil {
+		return nil
+	}
+	for _, n := range list.Items {
+		for _, a := range n.Status.VolumesAttached {
+			if strings.HasSuffix(string(a.Name), "^"+v.Spec.CSI.VolumeHandle) {
+				out = append(out, n.Name)
+			}
+		}
+	}
+	return out
+}
+
+// logStart logs when a pod that runs came how far, counted from a moment: its volumes are mounted before its sandbox is ready to start containers.
+func logStart(t *testing.T, p *corev1.Pod, begin time.Time) {
+	t.Helper()
+	for _, c := range p.Status.Conditions {
+		t.Logf("IscsiStart: after %.0f s: %s is %s", c.LastTransitionTime.Sub(begin).Seconds(), c.Type, c.Status)
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		if c.State.Running != nil {
+			t.Logf("IscsiStart: after %.0f s: its container runs", c.State.Running.StartedAt.Sub(begin).Seconds())
+		}
+	}
 }
