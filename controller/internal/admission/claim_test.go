@@ -241,6 +241,22 @@ func TestClaim_adopted(t *testing.T) {
 			denied(t, ours.Update(t.Context(), changed, client.DryRunAll))
 		})
 	}
+	// What ran on keeps on record that it has the data.
+	for was, may := range map[string]bool{
+		v1alpha1.ReplicaFilled: true, "filled": true, "": false, v1alpha1.ReplicaNew: false, v1alpha1.ReplicaServed: false, v1alpha1.ReplicaScaled: false,
+	} {
+		ran := newClaim(t, "ran-on-"+strings.ToLower(was)+fmt.Sprint(was == "filled"), of)
+		if ran.Spec.VolumeName = "pv"; was != "" {
+			ran.Annotations[v1alpha1.AnnotationReplicaState] = was
+		}
+		must(t, jane.Update(t.Context(), ran))
+		changed := adopt(ran, "new")
+		if changed.Annotations[v1alpha1.AnnotationReplicaState] = v1alpha1.ReplicaFilled; may {
+			must(t, ours.Update(t.Context(), changed, client.DryRunAll))
+		} else {
+			denied(t, ours.Update(t.Context(), changed, client.DryRunAll), "does not take back")
+		}
+	}
 	empty := newClaim(t, "empty", of)
 	denied(t, ours.Update(t.Context(), adopt(empty, "new"), client.DryRunAll))
 	foreign := newClaim(t, "of-nobody", map[string]string{v1alpha1.LabelStatefulClusterUID: "old"})

@@ -72,7 +72,7 @@ func workloadCache(owned labels.Selector) cache.Options {
 	}
 }
 
-// stripReplica keeps whose a pod is, what is on record of it, where it runs and how it is.
+// stripReplica keeps whose a pod is, what is on record of it, which claims it uses, where it runs and how it is.
 func stripReplica(o any) (any, error) {
 	p, ok := o.(*corev1.Pod)
 	if !ok {
@@ -87,9 +87,15 @@ func stripReplica(o any) (any, error) {
 			meta.Annotations[key] = value
 		}
 	}
+	var volumes []corev1.Volume
+	for _, v := range p.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			volumes = append(volumes, v)
+		}
+	}
 	return &corev1.Pod{
 		TypeMeta: p.TypeMeta, ObjectMeta: meta,
-		Spec: corev1.PodSpec{NodeName: p.Spec.NodeName},
+		Spec: corev1.PodSpec{NodeName: p.Spec.NodeName, Volumes: volumes},
 		Status: corev1.PodStatus{
 			Phase: p.Status.Phase, Conditions: p.Status.Conditions, ContainerStatuses: p.Status.ContainerStatuses,
 			InitContainerStatuses: p.Status.InitContainerStatuses,

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -68,6 +69,7 @@ func replicasAreKept(t *testing.T, admin client.Client, node string) {
 			t.Errorf("claim %s: %+v", claim.Name, claim.OwnerReferences)
 		}
 	}
+	c = replicasAreAdopted(t, admin, c, revision)
 	c.Spec.Replicas = new(int32(1))
 	if err := admin.Update(ctx, c); err != nil {
 		t.Fatal(err)
@@ -76,6 +78,65 @@ func replicasAreKept(t *testing.T, admin client.Client, node string) {
 	if err := admin.Delete(ctx, c); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// replicasAreAdopted deletes a StatefulCluster as with --cascade=orphan, doing the work of the garbage collector, and makes it again. Its pods run on under the new one.
+func replicasAreAdopted(t *testing.T, admin client.Client, c *v1alpha1.StatefulCluster, revision *appsv1.ControllerRevision) *v1alpha1.StatefulCluster {
+	t.Helper()
+	ctx := context.Background()
+	pods := replicasOf(t, admin)
+	claims := claimsAreBound(t, admin)
+	if err := admin.Delete(ctx, c, client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
+		t.Fatal(err)
+	}
+	dependents := []client.Object{revision}
+	for i := range pods {
+		dependents = append(dependents, &pods[i], &claims[i])
+	}
+	for _, o := range dependents {
+		if err := admin.Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := admin.Patch(ctx, c, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+		t.Fatal(err)
+	}
+	again := &v1alpha1.StatefulCluster{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name}, Spec: c.Spec}
+	if err := admin.Create(ctx, again); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "both are adopted", func() string { return statusIs(admin, again, 2) })
+	for _, o := range dependents {
+		uid := o.GetUID()
+		if err := admin.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil || o.GetUID() != uid || !metav1.IsControlledBy(o, again) {
+			t.Errorf("%T %s is not adopted: %v, %+v", o, o.GetName(), err, o.GetOwnerReferences())
+		}
+	}
+	if now := replicasOf(t, admin); len(now) != 2 {
+		t.Errorf("%d pods", len(now))
+	}
+	return again
+}
+
+// claimsAreBound does what binds claims to their volumes.
+func claimsAreBound(t *testing.T, admin client.Client) []corev1.PersistentVolumeClaim {
+	t.Helper()
+	ctx := context.Background()
+	var claims corev1.PersistentVolumeClaimList
+	if err := admin.List(ctx, &claims, client.InNamespace("default"), client.MatchingLabels{v1alpha1.LabelStatefulCluster: "db"}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range claims.Items {
+		claim := &claims.Items[i]
+		if err := admin.Patch(ctx, claim, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"volumeName":"pv-`+claim.Name+`"}}`))); err != nil {
+			t.Fatal(err)
+		}
+		// The controller may write at the same time.
+		if err := admin.Status().Patch(ctx, claim, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Bound"}}`))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return claims.Items
 }
 
 // TestWorkloadCache_keepsWhatIsDecidedOn: what the cache drops is taken for not there.
@@ -87,6 +148,10 @@ func TestWorkloadCache_keepsWhatIsDecidedOn(t *testing.T) {
 	maps.Copy(p.Annotations, kept)
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", ContainerID: "c://1"}}
 	p.Status.InitContainerStatuses = p.Status.ContainerStatuses
+	p.Spec.Volumes = []corev1.Volume{
+		{Name: "large", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}},
+	}
 	out, err := stripReplica(p)
 	if err != nil {
 		t.Fatal(err)
@@ -94,6 +159,9 @@ func TestWorkloadCache_keepsWhatIsDecidedOn(t *testing.T) {
 	got := out.(*corev1.Pod)
 	if !maps.Equal(got.Annotations, kept) || got.Spec.NodeName != "n1" || got.Spec.Hostname != "" || len(got.Status.ContainerStatuses)+len(got.Status.InitContainerStatuses) != 2 || p.Annotations["large"] != "x" {
 		t.Errorf("%+v", got)
+	}
+	if len(got.Spec.Volumes) != 1 || got.Spec.Volumes[0].PersistentVolumeClaim.ClaimName != "c" {
+		t.Errorf("the claims that it uses: %+v", got.Spec.Volumes)
 	}
 	n := &corev1.Node{Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}, PodCIDR: "x"}}
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady}, {Type: corev1.NodeDiskPressure}}

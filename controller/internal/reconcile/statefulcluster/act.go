@@ -17,6 +17,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/stateful/record"
 	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/controller/internal/kube"
+	"quarry.storage/quarry/controller/internal/reconcile/statefulcluster/gauge"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -206,7 +207,9 @@ func (r *Reconciler) gone(s *scope, pod *corev1.Pod) {
 	if s.decision.Reason == v1alpha1.ReasonReplicaUnhealthy {
 		s.cluster.Status.FutileReplacements++
 	}
-	recordRemoval(types.NamespacedName{Namespace: pod.Namespace, Name: s.cluster.Name}, s.decision.Reason)
+	if replaced(s.decision.Reason) {
+		gauge.Replaced(types.NamespacedName{Namespace: pod.Namespace, Name: s.cluster.Name}, s.decision.Reason)
+	}
 	r.announceRemoved(s, pod)
 }
 

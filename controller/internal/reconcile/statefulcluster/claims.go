@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"quarry.storage/quarry/controller/internal/decide/stateful/adopt"
 	"quarry.storage/quarry/controller/internal/decide/stateful/record"
 	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/controller/internal/kube"
@@ -62,87 +61,6 @@ func note(o client.Object, state string) {
 	}
 	annotations[v1alpha1.AnnotationReplicaState] = state
 	o.SetAnnotations(annotations)
-}
-
-// adopt brings a replica back on claims that a person named, if one can be. It returns true when nothing is made in this pass: because one was adopted, or because
-// what cannot be adopted now is waited for.
-func (r *Reconciler) adopt(ctx context.Context, s *scope) (done bool, err error) {
-	if len(s.cluster.Spec.Adopt) == 0 {
-		return false, nil
-	}
-	// No cache has all pods: others than replicas may use a claim.
-	var pods corev1.PodList
-	if err := r.Live.List(ctx, &pods, client.InNamespace(s.cluster.Namespace)); err != nil {
-		return false, fmt.Errorf("list pods that may use claims to adopt: %w", err)
-	}
-	in := s.plan.Adopt()
-	in.Claims, in.Users, in.Live = s.labelled, users(pods.Items), map[string]bool{}
-	known := false
-	for _, i := range s.identities {
-		in.Live[i.Name] = i.Fate == ""
-		known = known || i.Fate == "" && (i.Filled || i.Served)
-	}
-	choice := adopt.Choose(in)
-	if choice.Identity == "" {
-		if why := choice.Stops(known); why != "" {
-			s.trouble, s.retryAfter = trouble{v1alpha1.ReasonAdoptionRefused, why}, blockedPause
-			return true, nil
-		}
-		r.announceRefused(s, choice.Text())
-		return false, nil
-	}
-	for _, c := range choice.Claims {
-		if err := r.take(ctx, s, c); err != nil {
-			s.trouble = troubleOf(v1alpha1.ReasonAdoptionRefused, err)
-			return true, err
-		}
-	}
-	s.claims = s.plan.Naming().Of(s.labelled)
-	s.gather()
-	r.announceAdopted(s, choice.Claims[0])
-	// Its pod is made in the next pass.
-	s.retryAfter = kube.Again
-	return true, nil
-}
-
-// users returns the pods that have claims, by the names of these. A pod that has ended has none any more.
-func users(pods []corev1.Pod) map[string]string {
-	out := map[string]string{}
-	for _, p := range pods {
-		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
-			continue
-		}
-		for _, v := range p.Spec.Volumes {
-			if v.PersistentVolumeClaim != nil {
-				out[v.PersistentVolumeClaim.ClaimName] = p.Name
-			}
-		}
-	}
-	return out
-}
-
-// take puts on record that a claim is of a replica of the StatefulCluster again. The replica may have the data, and has to show that it has.
-func (r *Reconciler) take(ctx context.Context, s *scope, c *corev1.PersistentVolumeClaim) error {
-	_, err := kube.Patch(ctx, r.Client, c, func(c *corev1.PersistentVolumeClaim) {
-		note(c, v1alpha1.ReplicaServed)
-		c.Annotations[v1alpha1.AnnotationAdopted] = string(s.cluster.UID)
-		delete(c.Annotations, v1alpha1.AnnotationGivenUp)
-		delete(c.Annotations, v1alpha1.AnnotationOrphaned)
-		c.Labels[v1alpha1.LabelStatefulClusterUID] = string(s.cluster.UID)
-		c.OwnerReferences = s.ownersOf(c)
-	})
-	return err
-}
-
-// follow takes a claim whose replica was adopted, if the controller ended before it came to it. One that is being deleted is left as it is.
-func (r *Reconciler) follow(ctx context.Context, s *scope, i *record.Identity, c *corev1.PersistentVolumeClaim) (left bool, err error) {
-	if !i.Adopted || c.Annotations[v1alpha1.AnnotationAdopted] == string(s.cluster.UID) {
-		return false, nil
-	}
-	if !c.DeletionTimestamp.IsZero() {
-		return true, nil
-	}
-	return false, r.take(ctx, s, c)
 }
 
 // mark puts on record that a claim was of a pod that nobody controlled: once the pod is gone, nothing else would tell. One that was adopted in this pass is the

@@ -16,6 +16,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/stateful/blueprint"
 	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/controller/internal/kube"
+	"quarry.storage/quarry/controller/internal/reconcile/statefulcluster/gauge"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -53,7 +54,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	c := &v1alpha1.StatefulCluster{}
 	if err := r.Client.Get(ctx, req.NamespacedName, c); err != nil {
 		if apierrors.IsNotFound(err) {
-			forgetMetrics(req.NamespacedName)
+			gauge.Forget(req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -79,6 +80,9 @@ func (r *Reconciler) reconcile(ctx context.Context, c *v1alpha1.StatefulCluster)
 		// Whoever deletes the StatefulCluster may have said before that the claims stay: that holds, whatever else is wrong.
 		err := r.settleClaims(ctx, s)
 		return ctrl.Result{RequeueAfter: s.after()}, err
+	}
+	if again, err := r.takeOver(ctx, s); err != nil || again {
+		return ctrl.Result{RequeueAfter: kube.Again}, err
 	}
 	if r.keepHistory(ctx, s) {
 		return ctrl.Result{RequeueAfter: kube.Again}, nil

@@ -36,6 +36,14 @@ func (r *Reconciler) announceAdopted(s *scope, c *corev1.PersistentVolumeClaim) 
 	})
 }
 
+// announceTakeover emits an event about a pod that nobody controlled.
+func (r *Reconciler) announceTakeover(s *scope, p *corev1.Pod) {
+	kube.EmitRelated(r.Events, s.cluster, p, notice.Note{
+		Kind: corev1.EventTypeNormal, Reason: v1alpha1.ReasonReplicaAdopted, Action: "Adopt",
+		Message: "Replica " + p.Name + ", which nobody controlled, is adopted with its claims. Its pod runs on.",
+	})
+}
+
 // announceRefused emits a warning about claims that were not adopted before a replica is made that begins empty.
 func (r *Reconciler) announceRefused(s *scope, why string) {
 	if why != "" {

@@ -54,10 +54,10 @@ func (s *scope) historyIsDue() bool {
 		s.hashOf(was.UpdateRevision) != s.plan.Revision || was.UpdateRevision == s.plan.Revision
 }
 
-// revisions returns the hashes of the templates that pods have.
+// revisions returns the hashes of the templates that pods have, also those that are still to be adopted.
 func (s *scope) revisions() map[string]bool {
 	out := map[string]bool{}
-	for _, p := range s.pods {
+	for _, p := range s.labelledPods {
 		out[p.Labels[appsv1.ControllerRevisionHashLabelKey]] = true
 	}
 	return out

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quarry.storage/quarry/controller/internal/decide/stateful/adopt"
 	"quarry.storage/quarry/controller/internal/decide/stateful/blueprint"
 	"quarry.storage/quarry/controller/internal/decide/stateful/record"
 	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
@@ -29,8 +30,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	if err := from.List(ctx, &pods, ours...); err != nil {
 		return fmt.Errorf("list pods of statefulcluster %s: %w", s.cluster.Name, err)
 	}
-	unowned, run := record.Unowned(pods.Items)
-	s.unowned = run
+	s.labelledPods = pods.Items
 	s.pods = slices.DeleteFunc(slices.Clone(pods.Items), func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, s.cluster) })
 	var claims corev1.PersistentVolumeClaimList
 	if err := from.List(ctx, &claims, ours...); err != nil {
@@ -38,12 +38,26 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	}
 	s.labelled = claims.Items
 	s.claims = s.plan.Naming().Of(s.labelled)
-	s.abandoned = s.plan.Naming().Abandoned(s.labelled, unowned)
 	s.gather()
+	s.lookAtStrays()
 	if err := errors.Join(r.readNodes(ctx, s), r.readMembers(ctx, s)); err != nil {
 		return err
 	}
 	return r.assess(ctx, s)
+}
+
+// lookAtStrays says which pods are adopted, and what the others mean for what is made beside them.
+func (s *scope) lookAtStrays() {
+	unowned, run := record.Unowned(s.labelledPods)
+	s.abandoned = s.plan.Naming().Abandoned(s.labelled, unowned)
+	in := s.plan.Adopt()
+	in.Claims, in.Pods = s.labelled, s.labelledPods
+	s.takeovers, s.strays = adopt.Pods(in)
+	s.unowned = run
+	s.standing = adopt.Standing(s.takeovers, s.strays, func(identity string) bool {
+		i := s.identity(identity)
+		return i != nil && i.Fate == ""
+	})
 }
 
 // confirm observes again, at the API server itself: what a person took back a moment ago does not count, and what came back is not given up. It returns
@@ -88,13 +102,16 @@ func (r *Reconciler) assess(ctx context.Context, s *scope) error {
 		MinReady: time.Duration(s.cluster.Spec.MinReadySeconds) * time.Second,
 		Futile:   int(s.cluster.Status.FutileReplacements),
 		Blackout: s.nodes.Blackout(s.missing()),
-		Blocked:  s.kept, Unrecorded: record.Unrecorded(record.Orphans(s.claims, s.identities)), Unowned: s.unowned,
+		Blocked:  s.kept, Unrecorded: record.Unrecorded(record.Orphans(s.claims, s.identities)), Unowned: s.unowned, Standing: s.standing,
 		Undecided: s.plan.Naming().Undecided(s.labelled, s.abandoned, s.cluster.Spec.Adopt),
 	}
 	s.plan.Update(&s.input)
 	for _, i := range s.identities {
 		one := replicaOf(s.plan.Name(i.Name), i, s.plan.SyncedWhen())
 		one.Patchable = i.Pod != nil && i.Pod.Annotations[v1alpha1.AnnotationTemplateBase] == s.plan.Base
+		if i.Pod == nil {
+			one.Occupied = i.Occupier(s.labelledPods, one.Name, string(s.cluster.UID))
+		}
 		if err := r.place(ctx, s, i, &one); err != nil {
 			return err
 		}

@@ -2,11 +2,11 @@ package statefulcluster
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,29 +31,56 @@ func (s *suite) orphanAll() (pods []corev1.Pod, claims []corev1.PersistentVolume
 	for i := range claims {
 		orphan(&claims[i])
 	}
+	for _, revision := range s.history() {
+		orphan(&revision)
+	}
 	if err := s.client.Delete(context.Background(), s.get()); err != nil {
 		s.t.Fatal(err)
 	}
 	return pods, claims
 }
 
-// orphaned makes two replicas with the data and orphans them. A StatefulCluster of the same name stands beside them then.
+// orphaned makes two replicas with the data and orphans them, with pods that do not match any more. A StatefulCluster of the same name stands beside them then.
 func orphaned(t *testing.T) (s *suite, pods []corev1.Pod, claims []corev1.PersistentVolumeClaim) {
 	t.Helper()
-	s = newSuite(t, "n1", "n2")
-	s.add(2, nil)
-	s.settle("two replicas", isReady)
-	for i, p := range s.pods() {
-		s.bind(fmt.Sprintf("db-data-%016x", i+1), p.Spec.NodeName)
+	s, pods, claims = abandoned(t, 2, nil)
+	for i := range pods {
+		s.unmatch(&pods[i])
 	}
+	s.add(2, nil)
+	return s, pods, claims
+}
+
+// unmatch takes a label off a pod without which it is not adopted.
+func (s *suite) unmatch(p *corev1.Pod) {
+	s.t.Helper()
+	delete(p.Labels, appsv1.ControllerRevisionHashLabelKey)
+	if err := s.client.Update(context.Background(), p); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// abandoned makes replicas with the data, and orphans them.
+func abandoned(t *testing.T, replicas int32, edit func(*v1alpha1.StatefulCluster)) (s *suite, pods []corev1.Pod, claims []corev1.PersistentVolumeClaim) {
+	t.Helper()
+	s = newSuite(t, "n1", "n2")
+	s.add(replicas, edit)
+	s.settle("the replicas", isReady)
 	for _, c := range s.claims() {
+		for _, p := range s.pods() {
+			if p.Labels[v1alpha1.LabelIdentity] == c.Labels[v1alpha1.LabelIdentity] {
+				s.bind(c.Name, p.Spec.NodeName)
+			}
+		}
+		if err := s.client.Get(context.Background(), client.ObjectKeyFromObject(&c), &c); err != nil {
+			t.Fatal(err)
+		}
 		c.Status.Phase = corev1.ClaimBound
 		if err := s.client.Status().Update(context.Background(), &c); err != nil {
 			t.Fatal(err)
 		}
 	}
 	pods, claims = s.orphanAll()
-	s.add(2, nil)
 	return s, pods, claims
 }
 
@@ -86,10 +113,16 @@ func (s *suite) adopts(claims ...corev1.PersistentVolumeClaim) {
 	})
 }
 
-// TestReconcile_orphanedPods: kubectl delete --cascade=orphan leaves the pods, which run on the data. One of the same name begins nothing empty beside them.
+// TestReconcile_orphanedPods: kubectl delete --cascade=orphan leaves the pods, which run on the data. Where they do not match, one of the same name begins nothing empty
+// beside them, and does not touch them.
 func TestReconcile_orphanedPods(t *testing.T) {
 	s, pods, claims := orphaned(t)
-	s.waits("1 2", "2 pods", "--cascade=orphan", "spec.adopt", claims[0].Name, claims[1].Name)
+	s.waits("1 2", "2 pods", "--cascade=orphan", "spec.adopt", claims[0].Name, claims[1].Name, pods[0].Name+" (it has no label controller-revision-hash)")
+	for i, p := range s.pods() {
+		if p.ResourceVersion != pods[i].ResourceVersion {
+			t.Errorf("pod %s was changed: %+v", p.Name, p.ObjectMeta)
+		}
+	}
 	s.adopts(claims...)
 	s.waits("1 2", "2 pods", "Then delete these pods")
 	s.end(pods...)

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"quarry.storage/quarry/controller/internal/decide/stateful/adopt"
 	"quarry.storage/quarry/controller/internal/decide/stateful/blueprint"
 	"quarry.storage/quarry/controller/internal/decide/stateful/disk"
 	"quarry.storage/quarry/controller/internal/decide/stateful/nodes"
@@ -23,11 +24,15 @@ type scope struct {
 	faults          []blueprint.Fault
 	// pods that the StatefulCluster owns, its claims, and what both are of.
 	pods []corev1.Pod
-	// unowned counts pods with the labels of replicas that nobody controls and that have not ended, and abandoned are the claims of all such pods.
-	unowned    int
-	abandoned  []*corev1.PersistentVolumeClaim
-	claims     []corev1.PersistentVolumeClaim
-	identities []*record.Identity
+	// labelledPods are all with the label of the name. Of those takeovers are adopted, and strays are not. unowned counts those with an identity that nobody controls and
+	// that have not ended, standing those of them whose replica was not given up, and abandoned are the claims of all such pods.
+	labelledPods      []corev1.Pod
+	takeovers         []adopt.Takeover
+	strays            []adopt.Stray
+	unowned, standing int
+	abandoned         []*corev1.PersistentVolumeClaim
+	claims            []corev1.PersistentVolumeClaim
+	identities        []*record.Identity
 	// labelled are all claims with the label of the name, also those of a deleted StatefulCluster.
 	labelled []corev1.PersistentVolumeClaim
 	nodes    nodes.Nodes
@@ -49,7 +54,7 @@ type scope struct {
 	history remembrance
 	// confirmed is true when the API server itself was asked, and not a cache.
 	confirmed bool
-	// blind is true when the world could not be observed: the status says nothing new then.
+	// blind is true when the world could not be observed, or was changed since: the status says nothing new then.
 	blind bool
 }
 

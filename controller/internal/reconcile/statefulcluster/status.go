@@ -11,9 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quarry.storage/quarry/controller/internal/decide/stateful/adopt"
 	"quarry.storage/quarry/controller/internal/decide/stateful/blueprint"
 	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/controller/internal/kube"
+	"quarry.storage/quarry/controller/internal/reconcile/statefulcluster/gauge"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -25,7 +27,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 	after := s.before.DeepCopy()
 	after.Status.FutileReplacements = s.cluster.Status.FutileReplacements
 	s.fill(&after.Status)
-	measure(after)
+	gauge.Measure(after)
 	wrote, err := kube.WriteStatus(ctx, r.Client, s.before, after)
 	if wrote {
 		kube.Emit(r.Events, after, transitions(s.before.Status, after.Status)...)
@@ -139,10 +141,15 @@ func current(was, wanted string, sum replica.Summary) string {
 // conditions computes all conditions; Ready is the first of the others that is not true. What holds a removal up says more than that there
 // is something to remove, so it comes first.
 func (s *scope) conditions(sum replica.Summary) []metav1.Condition {
-	facts := []metav1.Condition{s.specValid(), s.removalAllowed(), s.replicasReady(sum)}
+	replicas := s.replicasReady(sum)
+	strays := adopt.Tell(s.strays)
+	if strays != "" {
+		replicas.Message += " " + strays
+	}
+	facts := []metav1.Condition{s.specValid(), s.removalAllowed(), replicas}
 	ready := metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady,
-		Message: fmt.Sprintf("All %d replicas are ready.", s.input.Desired),
+		Message: strings.TrimSpace(fmt.Sprintf("All %d replicas are ready. %s", s.input.Desired, strays)),
 	}
 	for _, f := range facts {
 		if f.Status != metav1.ConditionTrue {

@@ -21,6 +21,7 @@ import (
 	"quarry.storage/quarry/controller/internal/apitest"
 	"quarry.storage/quarry/controller/internal/decide/stateful/nodes"
 	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
+	"quarry.storage/quarry/controller/internal/reconcile/statefulcluster/gauge"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -73,7 +74,7 @@ func (s *suite) cleanUp() {
 	for i := range nodes.Items {
 		_ = s.client.Delete(ctx, &nodes.Items[i])
 	}
-	forgetMetrics(client.ObjectKey{Namespace: s.namespace, Name: "db"})
+	gauge.Forget(client.ObjectKey{Namespace: s.namespace, Name: "db"})
 }
 
 func (s *suite) create(o client.Object) {

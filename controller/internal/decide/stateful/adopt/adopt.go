@@ -1,4 +1,5 @@
-// Package adopt decides which kept claims come back under a replica. A person names them; it says which can be, and why others cannot. It is pure.
+// Package adopt decides which pods that nobody controls a StatefulCluster takes over with their claims, and which kept claims come back under a replica. The latter a person
+// names. It says which can be, and why others cannot. It is pure.
 package adopt
 
 import (
@@ -7,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -17,8 +19,11 @@ type Input struct {
 	Owner, UID string
 	// Named are the claims that a person named, in that order.
 	Named []string
-	// Claims are all that have the label of the name.
+	// Claims are all that have the label of the name, and Pods are, too.
 	Claims []corev1.PersistentVolumeClaim
+	Pods   []corev1.Pod
+	// Selector of the replicas.
+	Selector labels.Selector
 	// Live are the identities that the StatefulCluster has, without those that were given up.
 	Live map[string]bool
 	// Users are the pods that have a claim, by its name. A pod that has ended has none.
@@ -87,7 +92,6 @@ func (in Input) whole(identity string, named *corev1.PersistentVolumeClaim) (cla
 	if identity == "" {
 		return nil, &Refusal{Claim: named.Name, Why: "it has no label " + v1alpha1.LabelIdentity}
 	}
-	var made []string
 	for i := range in.Claims {
 		c := &in.Claims[i]
 		if c.Labels[v1alpha1.LabelIdentity] != identity {
@@ -97,11 +101,8 @@ func (in Input) whole(identity string, named *corev1.PersistentVolumeClaim) (cla
 			return nil, refused
 		}
 		claims = append(claims, c)
-		if text := c.Annotations[v1alpha1.AnnotationClaims]; text != "" {
-			made = append(made, strings.Split(text, ",")...)
-		}
 	}
-	for _, template := range made {
+	for _, template := range madeOf(claims) {
 		if !slices.ContainsFunc(claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Name == in.ClaimName(template, identity) }) {
 			return nil, &Refusal{Claim: named.Name, Why: "its replica had another claim, of the template " + template + ", which is not there"}
 		}
@@ -109,11 +110,33 @@ func (in Input) whole(identity string, named *corev1.PersistentVolumeClaim) (cla
 	return claims, nil
 }
 
-// refuse says why a claim cannot be adopted; nil when it can.
-func (in Input) refuse(c *corev1.PersistentVolumeClaim, identity string) *Refusal {
-	no := func(format string, args ...any) *Refusal {
-		return &Refusal{Claim: c.Name, Why: fmt.Sprintf(format, args...)}
+// madeOf are the claim templates that a replica has claims of, as these have it on record.
+func madeOf(claims []*corev1.PersistentVolumeClaim) []string {
+	var out []string
+	for _, c := range claims {
+		if text := c.Annotations[v1alpha1.AnnotationClaims]; text != "" {
+			out = append(out, strings.Split(text, ",")...)
+		}
 	}
+	return out
+}
+
+// refuse says why a claim that a person may have named cannot be adopted; nil when it can.
+func (in Input) refuse(c *corev1.PersistentVolumeClaim, identity string) *Refusal {
+	if !slices.Contains(in.Named, c.Name) {
+		return &Refusal{Claim: c.Name, Why: "it is of the same replica as one that is named, and is not named itself"}
+	}
+	if why := in.misfit(c, identity); why != "" {
+		return &Refusal{Claim: c.Name, Why: why}
+	}
+	if pod := in.Users[c.Name]; pod != "" {
+		return &Refusal{Claim: c.Name, Why: "pod " + pod + " uses it", Passing: true}
+	}
+	return nil
+}
+
+// misfit says why a claim cannot be one of a replica of the StatefulCluster; empty when it can.
+func (in Input) misfit(c *corev1.PersistentVolumeClaim, identity string) string {
 	template := ""
 	for name := range in.Templates {
 		if c.Name == in.ClaimName(name, identity) {
@@ -121,29 +144,24 @@ func (in Input) refuse(c *corev1.PersistentVolumeClaim, identity string) *Refusa
 		}
 	}
 	switch {
-	case !slices.Contains(in.Named, c.Name):
-		return no("it is of the same replica as one that is named, and is not named itself")
 	case template == "":
-		return no("it is not called after a claim template and the identity %s", identity)
+		return fmt.Sprintf("it is not called after a claim template and the identity %s", identity)
 	case c.Labels[v1alpha1.LabelStatefulClusterUID] == "":
-		return no("it has no label %s", v1alpha1.LabelStatefulClusterUID)
+		return fmt.Sprintf("it has no label %s", v1alpha1.LabelStatefulClusterUID)
 	case !c.DeletionTimestamp.IsZero():
-		return no("it is being deleted")
+		return "it is being deleted"
 	case c.Status.Phase != corev1.ClaimBound || c.Spec.VolumeName == "":
-		return no("it has no volume")
+		return "it has no volume"
 	}
 	for _, o := range c.OwnerReferences {
 		if string(o.UID) != in.UID {
-			return no("it goes with %s %s, which owns it", o.Kind, o.Name)
+			return fmt.Sprintf("it goes with %s %s, which owns it", o.Kind, o.Name)
 		}
 	}
 	if why := differs(in.Templates[template], c.Spec); why != "" {
-		return no("%s, other than that of the claim template %s", why, template)
+		return fmt.Sprintf("%s, other than that of the claim template %s", why, template)
 	}
-	if pod := in.Users[c.Name]; pod != "" {
-		return &Refusal{Claim: c.Name, Why: "pod " + pod + " uses it", Passing: true}
-	}
-	return nil
+	return ""
 }
 
 // differs says what keeps a claim from standing in for one that the template makes. Its size may be another, as that of a replica made before is.

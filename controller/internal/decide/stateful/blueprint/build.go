@@ -114,10 +114,10 @@ func (b *Blueprint) Claims(identity string) []*corev1.PersistentVolumeClaim {
 	return out
 }
 
-// Adopt is what is to be decided on for claims that a person wants back; what is there is still to be added.
+// Adopt is what is to be decided on for pods that nobody controls, and for claims that a person wants back; what is there is still to be added.
 func (b *Blueprint) Adopt() adopt.Input {
 	in := adopt.Input{
-		Owner: b.owner.Name, UID: string(b.owner.UID), Named: b.owner.Spec.Adopt,
+		Owner: b.owner.Name, UID: string(b.owner.UID), Named: b.owner.Spec.Adopt, Selector: b.Selector,
 		Templates: map[string]corev1.PersistentVolumeClaimSpec{}, ClaimName: b.ClaimName,
 	}
 	for i, t := range b.owner.Spec.VolumeClaimTemplates {

@@ -67,3 +67,34 @@ func uses(p *corev1.Pod, c *corev1.PersistentVolumeClaim) bool {
 		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == c.Name
 	})
 }
+
+// GivenUp reports whether a claim has on record that its replica was given up.
+func GivenUp(c *corev1.PersistentVolumeClaim) bool {
+	return fates[c.Annotations[v1alpha1.AnnotationReplicaState]] != ""
+}
+
+// Carried is what is on record of a replica whose pod ran on while nobody kept the record: it may have the data by now, even if it had none before.
+func Carried(state string) string {
+	switch state {
+	case "", v1alpha1.ReplicaNew, v1alpha1.ReplicaServed:
+		return v1alpha1.ReplicaServed
+	}
+	// As always, a word that nobody knows is taken for the data.
+	return v1alpha1.ReplicaFilled
+}
+
+// Occupier returns the name of a pod that is not the StatefulCluster's own and has the name of the pod that an identity is to have, or uses a claim of it; empty when there is
+// none. Beside it no pod of the identity can be made. One that has ended uses no claim.
+func (i *Identity) Occupier(labelled []corev1.Pod, name, uid string) string {
+	for j := range labelled {
+		p := &labelled[j]
+		if owner := metav1.GetControllerOf(p); owner != nil && string(owner.UID) == uid {
+			continue
+		}
+		ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		if p.Name == name || !ended && slices.ContainsFunc(i.Claims, func(c *corev1.PersistentVolumeClaim) bool { return uses(p, c) }) {
+			return p.Name
+		}
+	}
+	return ""
+}

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -81,6 +82,46 @@ func TestUndecided(t *testing.T) {
 		labelled := []corev1.PersistentVolumeClaim{c.claim}
 		if got := n.Undecided(labelled, n.Abandoned(labelled, c.pods), c.named); slices.Contains(got, "c") != c.want || len(got) > 1 {
 			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestCarried: what ran on may have the data, whatever is on record. That it has it is not taken back.
+func TestCarried(t *testing.T) {
+	for state, want := range map[string]string{
+		"": v1alpha1.ReplicaServed, v1alpha1.ReplicaNew: v1alpha1.ReplicaServed, v1alpha1.ReplicaServed: v1alpha1.ReplicaServed,
+		v1alpha1.ReplicaFilled: v1alpha1.ReplicaFilled, "Else": v1alpha1.ReplicaFilled,
+	} {
+		if got := Carried(state); got != want {
+			t.Errorf("%q: %s", state, got)
+		}
+	}
+}
+
+func TestOccupier(t *testing.T) {
+	i := &Identity{Name: "1", Claims: []*corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "c", Labels: map[string]string{v1alpha1.LabelIdentity: "1"}}}}}
+	pod := func(name, claim, controller string, phase corev1.PodPhase) corev1.Pod {
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.LabelIdentity: "2"}}, Status: corev1.PodStatus{Phase: phase}}
+		p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}
+		if controller != "" {
+			p.OwnerReferences = []metav1.OwnerReference{{UID: types.UID(controller), Controller: new(true)}}
+		}
+		return p
+	}
+	for name, c := range map[string]struct {
+		pod  corev1.Pod
+		want string
+	}{
+		"it has the name":                        {pod("db-1", "", "", corev1.PodRunning), "db-1"},
+		"it has the name, and somebody controls": {pod("db-1", "", "other", corev1.PodRunning), "db-1"},
+		"it has the name, and has ended":         {pod("db-1", "", "", corev1.PodFailed), "db-1"},
+		"it is our own":                          {pod("db-1", "c", "uid", corev1.PodRunning), ""},
+		"it has the claim":                       {pod("copy", "c", "", corev1.PodPending), "copy"},
+		"it had the claim":                       {pod("copy", "c", "", corev1.PodSucceeded), ""},
+		"it is of another replica":               {pod("db-2", "d", "", corev1.PodRunning), ""},
+	} {
+		if got := i.Occupier([]corev1.Pod{c.pod}, "db-1", "uid"); got != c.want {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }

@@ -97,6 +97,8 @@ func settling(v view) *Decision {
 		return nil
 	case r.OutOfReach():
 		return v.unreached(r)
+	case r.Occupied != "":
+		return wait(v1alpha1.ReasonReplicaMissing, "Replica %s has no pod. None is made beside pod %s, which has its name or its claims and is not its own.", r.Name, r.Occupied)
 	case r.health == Stuck:
 		return wait(v1alpha1.ReasonReplicaPending, "Replica %s is pending for too long. No other replica waits for it.", r.Name)
 	case r.Terminating:

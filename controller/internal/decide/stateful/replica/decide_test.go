@@ -61,6 +61,7 @@ var words = map[string]func(*Replica){
 	"unplaced":    func(r *Replica) { r.Placed = false },
 	"claimless":   func(r *Replica) { r.Claims = NoClaims },
 	"torn":        func(r *Replica) { r.Claims = ClaimsMissing },
+	"occupied":    func(r *Replica) { r.Occupied = "copy" },
 	"dying":       func(r *Replica) { r.Claims = ClaimsEnding },
 	"synced":      func(r *Replica) { r.InSync = true },
 	"diskfailed":  func(r *Replica) { r.Disk, r.Away = DiskFailed, time.Hour },
@@ -320,6 +321,7 @@ func TestDecide_parked(t *testing.T) {
 func TestDecide_unrecorded(t *testing.T) {
 	unknown := func(in Input) Input { in.Unrecorded = 2; return in }
 	unowned := func(in Input) Input { in.Unowned = 2; return in }
+	standing := func(in Input) Input { in.Unowned, in.Standing = 1, 1; return in }
 	undecided := func(in Input) Input { in.Undecided = []string{"db-data-1"}; return in }
 	declared := func(in Input) Input { in.Declared = true; return in }
 	try(t, map[string]expectation{
@@ -340,6 +342,12 @@ func TestDecide_unrecorded(t *testing.T) {
 		"nor is a minority filled up beside them":     {unowned(input(3, "a")), "Wait ReplicasUnknown"},
 		"one with the data comes back beside them":    {unowned(input(1, "a absent")), "Create ReplicaMissing as a"},
 		"beside a majority they matter no more":       {unowned(input(3, "a", "b")), "Create ReplicaMissing"},
+		"but if one has the place, it waits":          {standing(input(3, "a", "b")), "Wait ReplicasUnknown"},
+		"and what may come back is not given up":      {standing(input(3, "a", "b", "c absent gone")), "Wait ReplicasUnknown"},
+		"one with the data comes back all the same":   {standing(input(3, "a", "b", "c absent")), "Create ReplicaMissing as c"},
+		"more are wanted than it stands for":          {standing(input(4, "a", "b", "c absent Replaced spared")), "Create ReplicaMissing"},
+		"a pod that is not its own has its name":      {input(2, "a", "b absent occupied"), "Wait ReplicaMissing"},
+		"so it has if its claims are not seen":        {input(2, "a", "b absent torn occupied"), "Wait ReplicaMissing"},
 		"the pods are gone, and nobody decided":       {undecided(input(3)), "Wait ReplicasUnknown"},
 		"nor is a minority filled up then":            {undecided(input(3, "a")), "Wait ReplicasUnknown"},
 		"beside a majority one is made, too":          {undecided(input(3, "a", "b")), "Create ReplicaMissing"},

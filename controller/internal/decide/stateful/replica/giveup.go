@@ -75,6 +75,10 @@ func (v view) holdBack(r judged) *Decision {
 	if !r.Filled || v.Plan.allows(r.Identity) {
 		return nil
 	}
+	if v.taken(len(v.live) - 1) {
+		// None would be made in its place, and it may come back.
+		return v.undecided()
+	}
 	text := v.guard(r)
 	if text == "" {
 		return nil

@@ -49,7 +49,7 @@ func (in Input) Health(r Replica) (h Health, change time.Duration) {
 	switch {
 	case r.Disk == DiskLost:
 		return Lost, 0
-	case r.Claims >= ClaimsMissing && r.Filled && r.Phase == Absent:
+	case r.Claims >= ClaimsMissing && r.Filled && r.Phase == Absent && r.Occupied == "":
 		return Lost, 0
 	case r.OutOfReach():
 		return in.away(r)

@@ -118,8 +118,13 @@ func (v view) part(r judged, fate Fate, reason, format string, args ...any) *Dec
 	return d
 }
 
+// taken reports whether pods that nobody controls have the places of all replicas that are wanted beside some.
+func (v view) taken(beside int) bool { return v.Standing > 0 && beside+v.Standing >= v.Desired }
+
 // comes reports whether nothing but its pod keeps a replica from serving.
-func (r judged) comes() bool { return !r.Terminating && !r.OutOfReach() && r.health != Lost }
+func (r judged) comes() bool {
+	return !r.Terminating && !r.OutOfReach() && r.health != Lost && r.Occupied == ""
+}
 
 // restart makes a pod that ended, or that is not there, again on its claims: no data is copied. It waits for no other replica.
 func restart(v view) *Decision {
@@ -162,12 +167,12 @@ func pending(v view) *Decision {
 }
 
 // tooFew makes one replica. It begins empty, and so makes a majority of replicas with the data impossible while claims that may hold it are not decided
-// on. A person who takes up the first one means the others, too.
+// on. A person who takes up the first one means the others, too. A pod that nobody controls has the place of a replica as long as it runs.
 func tooFew(v view) *Decision {
 	if len(v.live) >= v.Desired {
 		return nil
 	}
-	if d := v.undecided(); d != nil && v.minority() {
+	if d := v.undecided(); d != nil && (v.minority() || v.taken(len(v.live))) {
 		return d
 	}
 	return create("", v1alpha1.ReasonReplicaMissing, "A replica is made: there are %d, %d are wanted.", len(v.live), v.Desired)

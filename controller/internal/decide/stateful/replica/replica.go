@@ -149,6 +149,8 @@ type Replica struct {
 	Late Late
 	// Crowded is why no other node, nor its own if its disk is lost, is known to take another one: a sentence about the first such node. It is empty when one is.
 	Crowded string
+	// Occupied is the name of a pod that is not the replica's own, and has its name or its claims: no pod of the replica is made beside it.
+	Occupied string
 	// Cost of deleting it: of two that are missed alike, the one of the lower cost goes.
 	Cost int
 }
@@ -194,6 +196,8 @@ type Input struct {
 	Unrecorded int
 	// Unowned is how many pods have the labels of a replica and nobody who controls them, as after a deletion that orphans: they may run with the data.
 	Unowned int
+	// Standing is how many of them have not been given up on record: each stands in the place of a replica that would begin empty.
+	Standing int
 	// Undecided are the claims of such pods, also of those that are gone by now, that may hold the data and of which no person has said what becomes of them.
 	Undecided []string
 	// Blocked are names of pods that a disruption budget keeps in this pass.

@@ -1,4 +1,5 @@
-package statefulcluster
+// Package gauge has the metrics of StatefulClusters: what is replaced, the conditions, and for how long each has not been Ready.
+package gauge
 
 import (
 	"sync"
@@ -26,13 +27,13 @@ var (
 
 func init() { metrics.Registry.MustRegister(replacements, states, unready) }
 
-func recordRemoval(name types.NamespacedName, reason string) {
-	if replaced(reason) {
-		replacements.WithLabelValues(name.Namespace, name.Name, reason).Inc()
-	}
+// Replaced counts a replica that was given up and is still wanted.
+func Replaced(name types.NamespacedName, reason string) {
+	replacements.WithLabelValues(name.Namespace, name.Name, reason).Inc()
 }
 
-func measure(c *v1alpha1.StatefulCluster) {
+// Measure takes up the conditions of a StatefulCluster.
+func Measure(c *v1alpha1.StatefulCluster) {
 	states.DeletePartialMatch(prometheus.Labels{"namespace": c.Namespace, "name": c.Name})
 	for _, is := range c.Status.Conditions {
 		states.WithLabelValues(c.Namespace, c.Name, is.Type, string(is.Status)).Set(1)
@@ -44,7 +45,8 @@ func measure(c *v1alpha1.StatefulCluster) {
 	unready.set(types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, since)
 }
 
-func forgetMetrics(name types.NamespacedName) {
+// Forget drops all that is told of a StatefulCluster.
+func Forget(name types.NamespacedName) {
 	of := prometheus.Labels{"namespace": name.Namespace, "name": name.Name}
 	replacements.DeletePartialMatch(of)
 	states.DeletePartialMatch(of)
