@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/stateful/nodes"
 	"quarry.storage/quarry/controller/internal/decide/stateful/record"
 	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
 // readNodes reads all nodes from the cache. Before something is done, those that our pods are on are read from the API server itself: one that just
@@ -65,19 +67,60 @@ func (s *scope) named() map[string]bool {
 	return out
 }
 
-// missing counts the nodes that do not exist, and that our pods are on or that hold a part of a storage: Kubernetes removes the pods of a node that does not
-// exist within a minute, and nothing would tell of it any more. A Member of a node that is gone for good stays until a person says that it is lost.
-func (s *scope) missing() int {
-	n, names := 0, s.named()
+// missing counts the nodes that do not exist, and that our pods are on or that hold a part of a storage or the volumes of a replica: Kubernetes removes the pods of a node
+// that does not exist within a minute, and nothing would tell of it any more. A Member of a node that is gone for good stays until a person says that it is lost, and a replica
+// until it is given up or its claims are deleted.
+func (r *Reconciler) missing(ctx context.Context, s *scope) (int, error) {
+	names := s.named()
 	for i := range s.members {
 		names[string(s.members[i].Spec.Node)] = true
 	}
+	if err := r.nameHolders(ctx, s, names); err != nil {
+		return 0, err
+	}
+	n := 0
 	for name := range names {
 		if _, ok := s.nodes[name]; !ok {
 			n++
 		}
 	}
-	return n
+	return n, nil
+}
+
+// nameHolders adds the nodes that do not exist and that hold volumes of other drivers, of replicas of any StatefulCluster that wants some. Volumes of Quarry's own drivers are held by Members.
+func (r *Reconciler) nameHolders(ctx context.Context, s *scope, names map[string]bool) error {
+	var clusters v1alpha1.StatefulClusterList
+	if err := r.Client.List(ctx, &clusters, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
+		return fmt.Errorf("list statefulclusters: %w", err)
+	}
+	wanted := map[string]bool{}
+	for i := range clusters.Items {
+		c := &clusters.Items[i]
+		wanted[string(c.UID)] = c.Spec.Replicas == nil || *c.Spec.Replicas > 0
+	}
+	var claims corev1.PersistentVolumeClaimList
+	if err := r.Workloads.List(ctx, &claims, client.HasLabels{v1alpha1.LabelStatefulCluster}, &client.ListOptions{UnsafeDisableDeepCopy: new(true)}); err != nil {
+		return fmt.Errorf("list claims of replicas: %w", err)
+	}
+	for _, c := range record.Held(claims.Items, func(uid string) bool { return wanted[uid] }) {
+		made := c.Annotations[record.AnnotationSelectedNode]
+		if _, exists := s.nodes[made]; exists {
+			continue
+		}
+		v := &corev1.PersistentVolume{}
+		err := r.Client.Get(ctx, types.NamespacedName{Name: c.Spec.VolumeName}, v)
+		switch {
+		case client.IgnoreNotFound(err) != nil:
+			return fmt.Errorf("get persistentvolume %s: %w", c.Spec.VolumeName, err)
+		case err != nil || v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil:
+		case v.Spec.CSI != nil && strings.HasSuffix(v.Spec.CSI.Driver, "."+v1alpha1.Group):
+		default:
+			if name := s.nodes.Missing(made, v.Spec.NodeAffinity.Required); name != "" {
+				names[name] = true
+			}
+		}
+	}
+	return nil
 }
 
 // place tells how the node of a replica is: of the one that its pod runs on, else of those that its volumes keep it on.

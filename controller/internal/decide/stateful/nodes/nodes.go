@@ -75,6 +75,20 @@ func (n Nodes) Blackout(missing int) bool {
 	return silent*2 > len(n)+missing
 }
 
+// Missing names the node that a volume is kept on if there is none that it can be used on; empty while there is one. made is the node that the volume was made for; it is
+// empty where that is not known.
+func (n Nodes) Missing(made string, s *corev1.NodeSelector) string {
+	for name, one := range n {
+		if topology.Matches(s, name, one.Labels) {
+			return ""
+		}
+	}
+	if _, exists := n[made]; made != "" && !exists {
+		return made
+	}
+	return topology.Kept(s)
+}
+
 // Reach tells how the best node is of those that a volume can be used on. Without one that exists it is NodeGone.
 func (n Nodes) Reach(s *corev1.NodeSelector) replica.NodeState {
 	best, found := replica.NodeGone, false

@@ -116,3 +116,28 @@ func TestSame(t *testing.T) {
 		}
 	}
 }
+
+// TestMissing: a volume tells of a node that does not exist, until one is there that it can be used on.
+func TestMissing(t *testing.T) {
+	on := func(values ...string) *corev1.NodeSelector {
+		return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: "host", Operator: corev1.NodeSelectorOpIn, Values: values,
+		}}}}}
+	}
+	n := Nodes{"n1": Of(node(corev1.ConditionUnknown))}
+	for name, c := range map[string]struct {
+		made string
+		on   *corev1.NodeSelector
+		want string
+	}{
+		"its node is there":                           {"n1", on("n1"), ""},
+		"another one can use it":                      {"n2", on("n1", "n2"), ""},
+		"its node does not exist":                     {"n2", on("host-of-n2"), "n2"},
+		"nothing says which node it was made for":     {"", on("n2"), "n2"},
+		"it was made for a node that it cannot be on": {"n1", on("n2"), "n2"},
+	} {
+		if got := n.Missing(c.made, c.on); got != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

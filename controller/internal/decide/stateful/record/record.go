@@ -13,8 +13,8 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// annotationSelectedNode is on a claim whose pod a scheduler has placed.
-const annotationSelectedNode = "volume.kubernetes.io/selected-node"
+// AnnotationSelectedNode is on a claim whose pod a scheduler has placed; its value is the node. It stays when the pod and the node are gone.
+const AnnotationSelectedNode = "volume.kubernetes.io/selected-node"
 
 // Identity is one identity of a StatefulCluster.
 type Identity struct {
@@ -114,7 +114,7 @@ func belongs(c *corev1.PersistentVolumeClaim) bool {
 	if c.Annotations[v1alpha1.AnnotationReplicaState] != "" {
 		return true
 	}
-	return c.Labels[v1alpha1.LabelReserved] != "" && c.DeletionTimestamp.IsZero() && c.Annotations[annotationSelectedNode] == ""
+	return c.Labels[v1alpha1.LabelReserved] != "" && c.DeletionTimestamp.IsZero() && c.Annotations[AnnotationSelectedNode] == ""
 }
 
 // read takes the record from the objects. A record that a crash left on one claim of several holds for all, and so does that it was adopted: then only
@@ -199,6 +199,19 @@ func (i *Identity) whole(n Naming) replica.ClaimState {
 		}
 	}
 	return replica.ClaimsWhole
+}
+
+// Held returns the claims with volumes of replicas that were not given up, of StatefulClusters that a test holds for, by UID. What holds the volumes is to come back.
+func Held(claims []corev1.PersistentVolumeClaim, wanted func(uid string) bool) []*corev1.PersistentVolumeClaim {
+	var out []*corev1.PersistentVolumeClaim
+	for i := range claims {
+		c := &claims[i]
+		if c.DeletionTimestamp.IsZero() && c.Spec.VolumeName != "" && c.Annotations[v1alpha1.AnnotationReplicaState] != "" && !GivenUp(c) &&
+			wanted(c.Labels[v1alpha1.LabelStatefulClusterUID]) {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // Unrecorded counts the claims of which nobody knows whether they hold the data: orphans of which nothing is on record.

@@ -27,7 +27,7 @@ func claim(text string) corev1.PersistentVolumeClaim {
 		case "reserved":
 			c.Labels[v1alpha1.LabelReserved] = "true"
 		case "placed":
-			c.Annotations[annotationSelectedNode] = "n1"
+			c.Annotations[AnnotationSelectedNode] = "n1"
 		case "ending":
 			c.DeletionTimestamp = new(metav1.NewTime(noon))
 		case "later":
@@ -222,5 +222,34 @@ func TestGather_adopted(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestHeld: what was given up, or is of no StatefulCluster that wants replicas, is not waited for.
+func TestHeld(t *testing.T) {
+	claim := func(edit func(*corev1.PersistentVolumeClaim)) corev1.PersistentVolumeClaim {
+		c := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+			Labels: map[string]string{v1alpha1.LabelStatefulClusterUID: "uid"}, Annotations: map[string]string{v1alpha1.AnnotationReplicaState: v1alpha1.ReplicaFilled},
+		}}
+		c.Spec.VolumeName = "pv"
+		edit(&c)
+		return c
+	}
+	for name, c := range map[string]struct {
+		claim corev1.PersistentVolumeClaim
+		want  int
+	}{
+		"it has the data": {claim(func(*corev1.PersistentVolumeClaim) {}), 1},
+		"it was given up": {claim(func(c *corev1.PersistentVolumeClaim) {
+			c.Annotations[v1alpha1.AnnotationReplicaState] = v1alpha1.ReplicaReplaced
+		}), 0},
+		"nothing is on record":         {claim(func(c *corev1.PersistentVolumeClaim) { c.Annotations = nil }), 0},
+		"it has no volume":             {claim(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "" }), 0},
+		"somebody deletes it":          {claim(func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = new(metav1.Now()) }), 0},
+		"it is of one that wants none": {claim(func(c *corev1.PersistentVolumeClaim) { c.Labels[v1alpha1.LabelStatefulClusterUID] = "other" }), 0},
+	} {
+		if got := Held([]corev1.PersistentVolumeClaim{c.claim}, func(uid string) bool { return uid == "uid" }); len(got) != c.want {
+			t.Errorf("%s: %d", name, len(got))
+		}
 	}
 }

@@ -2,6 +2,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -79,4 +80,25 @@ func named(requirements []corev1.NodeSelectorRequirement, name string) bool {
 		met := r.Operator == corev1.NodeSelectorOpIn && listed || r.Operator == corev1.NodeSelectorOpNotIn && !listed
 		return r.Key != metav1.ObjectNameField || !met
 	})
+}
+
+// Kept names what keeps a volume on nodes that are not there: the name of the node, else its host name, else the first value that a label has to have. It is empty where the
+// selector names none.
+func Kept(s *corev1.NodeSelector) string {
+	byKey := map[string]string{}
+	first := ""
+	for _, t := range s.NodeSelectorTerms {
+		for _, r := range slices.Concat(t.MatchFields, t.MatchExpressions) {
+			if r.Operator != corev1.NodeSelectorOpIn || len(r.Values) == 0 {
+				continue
+			}
+			if first == "" {
+				first = slices.Min(r.Values)
+			}
+			if byKey[r.Key] == "" {
+				byKey[r.Key] = slices.Min(r.Values)
+			}
+		}
+	}
+	return cmp.Or(byKey[metav1.ObjectNameField], byKey[corev1.LabelHostname], first)
 }
