@@ -37,7 +37,8 @@ func (f *faulty) do(verb string, o client.Object, write func() error) error {
 	f.counts[what]++
 	f.since++
 	key := fmt.Sprintf("%s, time %d", what, f.counts[what])
-	if f.failed[key] || f.since < spacing {
+	// The spacing changes: else a controller that goes round in as many writes would fail at the same one each time.
+	if f.failed[key] || f.since < spacing+f.failures%3 {
 		return write()
 	}
 	f.failed[key], f.since = true, 0
@@ -53,6 +54,10 @@ func (f *faulty) do(verb string, o client.Object, write func() error) error {
 func (f *faulty) wrap(c client.WithWatch) client.WithWatch {
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if how := (&client.CreateOptions{}).ApplyOptions(opts); len(how.DryRun) > 0 {
+				// It writes nothing.
+				return c.Create(ctx, o, opts...)
+			}
 			return f.do("create", o, func() error { return c.Create(ctx, o, opts...) })
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {

@@ -41,6 +41,8 @@ type scope struct {
 	trust map[string]disk.Trust
 	// capacities that are published; nil while nobody needed to know.
 	capacities []storagev1.CSIStorageCapacity
+	// made is what the API server would make of the template; nil while nobody needed to know.
+	made *corev1.Pod
 	// input of the decision, and the decision.
 	input    replica.Input
 	decision replica.Decision

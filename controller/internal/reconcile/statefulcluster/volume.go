@@ -16,6 +16,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/stateful/record"
 	"quarry.storage/quarry/controller/internal/decide/stateful/replica"
 	"quarry.storage/quarry/controller/internal/decide/stateful/topology"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -85,20 +86,24 @@ func (r *Reconciler) room(ctx context.Context, s *scope, i *record.Identity, on 
 
 // crowded says why no node is known to take another replica in place of one, and to have room for its claims and for its pod; empty when one is.
 func (r *Reconciler) crowded(ctx context.Context, s *scope, i *record.Identity, on map[string]bool) (string, error) {
-	pod := s.plan.Pod(trial)
+	pod, err := r.asMade(ctx, s)
+	if err != nil {
+		return "", err
+	}
 	queries, ok := nodes.Neighbours(pod)
 	if !ok {
 		return "The template has a rule about other pods that is not understood here, such as one about namespaces with certain labels.", nil
 	}
 	var others []*corev1.Pod
+	seen := map[types.UID]bool{}
 	for _, q := range queries {
 		more, err := r.listPods(ctx, i, client.InNamespace(q.Namespace), client.MatchingLabelsSelector{Selector: q.Selector})
 		if err != nil {
 			return "", err
 		}
 		for _, p := range more {
-			if !slices.ContainsFunc(others, func(o *corev1.Pod) bool { return o.UID == p.UID }) {
-				others = append(others, p)
+			if !seen[p.UID] {
+				seen[p.UID], others = true, append(others, p)
 			}
 		}
 	}
@@ -114,6 +119,23 @@ func (r *Reconciler) crowded(ctx context.Context, s *scope, i *record.Identity, 
 		}
 	}
 	return nodes.Shortest(on, short, takers, why), nil
+}
+
+// asMade returns a pod as the API server would make it: with the defaults of the namespace, such as those of a LimitRange, and with what a webhook adds that can be tried out. Where it
+// does not say, or would not make one now, as while the quota is used up by what is to be replaced, it is as the template has it.
+func (r *Reconciler) asMade(ctx context.Context, s *scope) (*corev1.Pod, error) {
+	if s.made != nil {
+		return s.made, nil
+	}
+	pod := s.plan.Pod(trial)
+	switch err := r.Client.Create(ctx, pod, kube.FieldOwner, client.DryRunAll); {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("try to create %s: %w", pod.Name, err)
+	case err != nil:
+		pod = s.plan.Pod(trial)
+	}
+	s.made = pod
+	return pod, nil
 }
 
 // asked is how many nodes are asked for their pods in one pass, at most.

@@ -369,6 +369,62 @@ func TestReconcile_noRoomForThePod(t *testing.T) {
 	}
 }
 
+// TestReconcile_noRoomByALimitRange: what the namespace adds to each pod counts, even if the template asks for nothing. So does the anti-affinity of a pod in the zone of a node.
+func TestReconcile_noRoomByALimitRange(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.create(&corev1.LimitRange{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "defaults"},
+		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+			Type: corev1.LimitTypeContainer, DefaultRequest: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m")},
+			Default: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")},
+		}}},
+	})
+	s.add(2, func(c *v1alpha1.StatefulCluster) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationNodeGrace: "1m"}
+		c.Spec.Template.Spec = rawOf(map[string]any{
+			"containers": []any{map[string]any{"name": "main", "image": "image:1"}},
+			"topologySpreadConstraints": []any{map[string]any{
+				"topologyKey": v1alpha1.TopologyHost, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": map[string]any{"matchLabels": map[string]any{"app": "db"}},
+			}},
+		})
+	})
+	s.settle("two replicas", isReady)
+	s.addNode("n3")
+	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "beside"}}
+	other.Spec.NodeName = "n3"
+	other.Spec.Containers = []corev1.Container{{
+		Name: "main", Image: "image:1", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
+	}}
+	s.create(other)
+	t.Cleanup(func() { _ = s.client.Delete(context.Background(), other, client.GracePeriodSeconds(0)) })
+	s.setNode(s.pods()[1].Spec.NodeName, corev1.ConditionUnknown)
+	s.wait(3 * time.Minute)
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonNoRoom, "Node n3 is short of cpu: 1500m asked for, and 1 left.")(s.get()); complaint != "" || s.names() != "1 2" {
+		t.Errorf("pods %s: %s", s.names(), complaint)
+	}
+	if err := s.client.Delete(context.Background(), other, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	// A pod of somebody else in the namespace, that wants nobody like a replica on its node.
+	other = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "alone"}}
+	other.Spec.NodeName = "n3"
+	other.Spec.Containers = []corev1.Container{{Name: "main", Image: "image:1", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}}}}
+	other.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+		TopologyKey: v1alpha1.TopologyHost, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+	}}}}
+	s.held["alone"] = true
+	s.create(other)
+	s.wait(time.Minute)
+	if complaint := says(v1alpha1.ConditionReady, v1alpha1.ReasonNoRoom)(s.get()); complaint != "" || s.claim(2) != v1alpha1.ReplicaFilled {
+		t.Errorf("claim %s: %s", s.claim(2), complaint)
+	}
+	s.end(*other)
+	s.wait(time.Minute)
+	if s.claim(2) != v1alpha1.ReplicaReplaced {
+		t.Errorf("there is room now: %+v", s.get().Status)
+	}
+}
+
 func TestTurn(t *testing.T) {
 	var names []string
 	for i := range 120 {

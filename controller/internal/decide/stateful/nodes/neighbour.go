@@ -33,24 +33,24 @@ type rules struct {
 	spread      []constraint
 }
 
-// Neighbours returns what has to be known of other pods before Takers can tell which nodes would take a pod. It returns false if the pod has a rule that cannot be
+// Neighbours returns what has to be known of other pods before Takers can tell which nodes would take a pod. Those of its own namespace may keep it away by rules of theirs, which
+// are about their own namespace unless they say otherwise. It returns false if the pod has a rule that cannot be
 // understood here, such as one about namespaces with certain labels: then no node is known to take it.
 func Neighbours(p *corev1.Pod) ([]Query, bool) {
 	all, ok := rulesOf(p)
 	if !ok {
 		return nil, false
 	}
-	var out []Query
+	out := []Query{{p.Namespace, labels.Everything()}}
 	for _, r := range slices.Concat(all.near, all.apart) {
 		if r.namespaces == nil {
 			out = append(out, Query{Selector: r.selector})
 		}
 		for _, ns := range r.namespaces {
-			out = append(out, Query{ns, r.selector})
+			if ns != p.Namespace {
+				out = append(out, Query{ns, r.selector})
+			}
 		}
-	}
-	for _, c := range all.spread {
-		out = append(out, Query{p.Namespace, c.selector})
 	}
 	return out, true
 }
@@ -127,6 +127,29 @@ func Ended(p *corev1.Pod) bool {
 // repelled reports whether a required anti-affinity of a pod keeps it from a node on which, or beside which, others are.
 func (n Nodes) repelled(apart []rule, at Node, others []*corev1.Pod) bool {
 	return slices.ContainsFunc(apart, func(r rule) bool { return n.has(r.key, at, others, r.about) })
+}
+
+// keeper returns the first pod whose required anti-affinity keeps another one from the domain that a node is in, such as its zone; nil without one. A rule that cannot be
+// understood keeps it away.
+func (n Nodes) keeper(p *corev1.Pod, at Node, others []*corev1.Pod) *corev1.Pod {
+	i := slices.IndexFunc(others, func(o *corev1.Pod) bool {
+		if o.Spec.Affinity == nil || o.Spec.Affinity.PodAntiAffinity == nil {
+			return false
+		}
+		return slices.ContainsFunc(o.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, func(t corev1.PodAffinityTerm) bool {
+			domain, in := at.Labels[t.TopologyKey]
+			there, ok := n[o.Spec.NodeName].Labels[t.TopologyKey]
+			if !in || !ok || domain != there {
+				return false
+			}
+			apart, ok := required(o, []corev1.PodAffinityTerm{t})
+			return !ok || apart[0].about(p)
+		})
+	})
+	if i < 0 {
+		return nil
+	}
+	return others[i]
 }
 
 // attracted reports whether the required affinity of a pod lets it go to a node: in each of its domains is one that all terms are about. The first of a group that

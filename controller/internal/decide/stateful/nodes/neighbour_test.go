@@ -146,6 +146,39 @@ func TestTakers_neighbours(t *testing.T) {
 	}
 }
 
+// TestTakers_keptAway: pods of others keep a replica from every node of a domain, and say so.
+func TestTakers_keptAway(t *testing.T) {
+	teams := func(t *corev1.PodAffinityTerm) {
+		t.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "x"}}
+	}
+	for name, c := range map[string]struct {
+		other string
+		has   corev1.PodSpec
+		want  string
+	}{
+		"from its zone":                       {"web@n1", apart(term("zone", "db")), "n3 n4 n6"},
+		"from its node":                       {"web@n1", apart(term("host", "db")), "n2 n3 n4 n6"},
+		"others than this one":                {"web@n1", apart(term("zone", "cache")), "n1 n2 n3 n4 n6"},
+		"by the second of its rules":          {"web@n1", apart(term("zone", "cache"), term("zone", "db")), "n3 n4 n6"},
+		"by a rule that nobody understands":   {"web@n1", apart(term("zone", "db", teams)), "n3 n4 n6"},
+		"a node without the label is in none": {"web@n6", apart(term("zone", "db")), "n1 n2 n3 n4 n6"},
+		"nobody, when it has ended":           {"web@n1 ended", apart(term("zone", "db")), "n1 n2 n3 n4 n6"},
+		"nobody of another namespace":         {"web@n1 elsewhere", apart(term("zone", "db")), "n1 n2 n3 n4 n6"},
+		"nobody, by a wish":                   {"web@n1", corev1.PodSpec{Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}}}, "n1 n2 n3 n4 n6"},
+	} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: map[string]string{"app": "db"}}}
+		other := on(c.other)
+		other.Name, other.Spec.Affinity = "other", c.has.Affinity
+		takers, why := zones().Takers(p, []*corev1.Pod{other})
+		if got := strings.Join(slices.Sorted(maps.Keys(takers)), " "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if len(takers) < 5 && why["n1"] != "is kept away by the pod anti-affinity of pod ns/other" {
+			t.Errorf("%s: %v", name, why)
+		}
+	}
+}
+
 // TestTakers_closedZone: a cordoned node takes part in a spread, unless taints are honored.
 func TestTakers_closedZone(t *testing.T) {
 	all := Nodes{"n1": {Labels: map[string]string{"zone": "a"}}, "n2": {Labels: map[string]string{"zone": "b"}, Closed: true}}
@@ -170,11 +203,11 @@ func TestNeighbours(t *testing.T) {
 	for _, q := range queries {
 		got = append(got, fmt.Sprintf("%s:%s", q.Namespace, q.Selector))
 	}
-	if want := []string{"x:app=web", "y:app=web", "ns:app=db", ":app=all", "ns:app=db"}; !ok || !slices.Equal(got, want) {
+	if want := []string{"ns:", "x:app=web", "y:app=web", ":app=all"}; !ok || !slices.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
-	if queries, ok := Neighbours(&corev1.Pod{}); !ok || len(queries) > 0 {
-		t.Errorf("it has no rules: %v", queries)
+	if queries, ok := Neighbours(&corev1.Pod{}); !ok || len(queries) != 1 {
+		t.Errorf("it has no rules, and others may: %v", queries)
 	}
 }
 

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,7 +11,7 @@ import (
 )
 
 // Takers returns the nodes that would take a pod, as far as its own rules say so: its node selector, its required node affinity, its tolerations, its required
-// affinity and anti-affinity to the others that are there, and its spread over them. What cannot be understood takes nothing. Of each other node it says
+// affinity and anti-affinity to the others that are there, its spread over them, and their anti-affinity to it. What cannot be understood takes nothing. Of each other node it says
 // why not, as the rest of a sentence that begins with the node.
 func (n Nodes) Takers(p *corev1.Pod, others []*corev1.Pod) (takers Nodes, why map[string]string) {
 	takers, why = Nodes{}, map[string]string{}
@@ -21,6 +22,7 @@ func (n Nodes) Takers(p *corev1.Pod, others []*corev1.Pod) (takers Nodes, why ma
 	others = n.settled(others)
 	spreads := n.spreads(p, all.spread, others)
 	for name, one := range n {
+		keeper := n.keeper(p, one, others)
 		switch {
 		case one.State != replica.NodeFine:
 			why[name] = "does not serve"
@@ -32,6 +34,8 @@ func (n Nodes) Takers(p *corev1.Pod, others []*corev1.Pod) (takers Nodes, why ma
 			why[name] = "has a taint that the template does not tolerate"
 		case n.repelled(all.apart, one, others):
 			why[name] = "is kept away by the pod anti-affinity of the template"
+		case keeper != nil:
+			why[name] = fmt.Sprintf("is kept away by the pod anti-affinity of pod %s/%s", keeper.Namespace, keeper.Name)
 		case !n.attracted(p, all.near, one, others):
 			why[name] = "lacks the pods that the pod affinity of the template asks for"
 		case !spreads(one):
