@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -43,12 +44,11 @@ func metricsServed(t *testing.T, c *v1alpha1.Cluster) {
 		if err := kube.List(ctx, pods, client.InNamespace(cephname.Namespace), client.MatchingLabels(service.Spec.Selector)); err != nil {
 			return err
 		}
-		text := ""
+		// One that stands by has nothing to tell, or does not listen.
+		text, silent := "", error(nil)
 		for _, p := range pods.Items {
 			served, err := metricsOf(ctx, p.Status.PodIP)
-			if err != nil {
-				return fmt.Errorf("pod %s: %w", p.Name, err)
-			}
+			silent = errors.Join(silent, err)
 			text += served
 		}
 		told := metricName.FindAllString(text, -1)
@@ -58,7 +58,7 @@ func metricsServed(t *testing.T, c *v1alpha1.Cluster) {
 			}
 			for _, name := range metricName.FindAllString(line, -1) {
 				if !slices.Contains(told, name) {
-					return fmt.Errorf("%d pods tell no %s, but %d names and %d bytes", len(pods.Items), name, len(told), len(text))
+					return fmt.Errorf("%d pods tell no %s, but %d names and %d bytes: %w", len(pods.Items), name, len(told), len(text), silent)
 				}
 			}
 		}
