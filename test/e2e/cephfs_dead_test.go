@@ -43,6 +43,14 @@ func (m cephMap) byUUID(uuid string) *cephOSD {
 	return &m.OSDs[i]
 }
 
+// count is how many OSDs are up, and in.
+func (m cephMap) count() (up, in int) {
+	for _, o := range m.OSDs {
+		up, in = up+o.Up, in+o.In
+	}
+	return up, in
+}
+
 // safety is in which of its lists "ceph osd safe-to-destroy" has an OSD, and the map of that time.
 func safety(ctx context.Context, c *v1alpha1.Cluster, id int) (list string, m cephMap, err error) {
 	var lists map[string][]int
@@ -247,6 +255,13 @@ func diskReplaced(t *testing.T, c *v1alpha1.Cluster, w *writer, pulled, fresh *d
 	})
 	w.check(t)
 
+	diskLeftAlone(t, c, pulled, fresh, dies)
+	w.check(t)
+}
+
+// diskLeftAlone plugs the disk of an OSD in that was given up, and a clean one. The first is left alone, and the other becomes an OSD.
+func diskLeftAlone(t *testing.T, c *v1alpha1.Cluster, pulled, fresh *disk, dies cephOSD) {
+	t.Helper()
 	before := checksum(t, pulled.image)
 	back := plug(t, pulled.node, pulled.image, "scsi")
 	left := func(ctx context.Context) error {
@@ -269,7 +284,6 @@ func diskReplaced(t *testing.T, c *v1alpha1.Cluster, w *writer, pulled, fresh *d
 	if m, err := mapOf(t.Context(), c); err != nil || len(m.OSDs) != 7 || m.byUUID(dies.UUID) != nil || checksum(t, pulled.image) != before {
 		t.Errorf("the disk that came back was taken, or written to: %+v, %v", m, err)
 	}
-	w.check(t)
 }
 
 // diskComesBack pulls the disk of an OSD, and puts it back as a person does who found a loose cable: the OSD serves again.
@@ -317,16 +331,10 @@ func hostRests(t *testing.T, c *v1alpha1.Cluster, w *writer, host string) {
 	}
 	lab(t, "node", "kill", host)
 	t.Cleanup(func() { _, _ = tryLab("node", "start", host) }) // It runs already where the test got that far.
-	count := func(m cephMap) (up, in int) {
-		for _, o := range m.OSDs {
-			up, in = up+o.Up, in+o.In
-		}
-		return up, in
-	}
-	up, in := count(before)
+	up, in := before.count()
 	eventually(t, 5*time.Minute, "the OSDs of the host are down", func(ctx context.Context) error {
 		m, err := mapOf(ctx, c)
-		if now, _ := count(m); err == nil && now != up-own {
+		if now, _ := m.count(); err == nil && now != up-own {
 			err = fmt.Errorf("%d of %d are up", now, up)
 		}
 		return err
@@ -336,13 +344,13 @@ func hostRests(t *testing.T, c *v1alpha1.Cluster, w *writer, host string) {
 	time.Sleep(90 * time.Second)
 	if m, err := mapOf(t.Context(), c); err != nil {
 		t.Error(err)
-	} else if _, now := count(m); now != in {
+	} else if _, now := m.count(); now != in {
 		t.Errorf("%d OSDs are in, and %d before: %+v", now, in, m)
 	}
 	lab(t, "node", "start", host)
 	eventually(t, 8*time.Minute, "all OSDs are up", func(ctx context.Context) error {
 		m, err := mapOf(ctx, c)
-		if now, _ := count(m); err == nil && now != up {
+		if now, _ := m.count(); err == nil && now != up {
 			err = fmt.Errorf("%d of %d are up", now, up)
 		}
 		return err
