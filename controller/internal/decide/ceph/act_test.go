@@ -36,6 +36,11 @@ func (w *world) happen() {
 	case 11:
 		h.Maintenance = !h.Maintenance
 	}
+	w.happenToAway()
+}
+
+// happenToAway has disks that are away come back, or Ceph mark their OSDs out.
+func (w *world) happenToAway() {
 	for _, x := range w.disks {
 		switch {
 		case !x.Missing:
@@ -62,14 +67,24 @@ func (w *world) happenTo(d *worldDisk) {
 			w.note("Ceph marks osd.%d out", d.id)
 		}
 	case 3:
-		if d.Leaving || !w.auto || w.r.IntN(8) == 0 {
-			d.Leaving, d.AutoReplaced = !d.Leaving && d.known, false
-		}
+		w.giveUp(d)
 	case 4:
-		if d.known && !d.osd.New && !d.dead && !w.lastCopy(d) {
-			d.osd.Up, d.Missing, d.MissingFor = false, true, awayFor
-			w.note("disk of osd.%d is away", d.id)
-		}
+		w.goesAway(d)
+	}
+}
+
+// giveUp has a person give a disk up, or take that back.
+func (w *world) giveUp(d *worldDisk) {
+	if d.Leaving || !w.auto || w.r.IntN(8) == 0 {
+		d.Leaving, d.AutoReplaced = !d.Leaving && d.known, false
+	}
+}
+
+// goesAway pulls a disk, unless it has the last copy of something.
+func (w *world) goesAway(d *worldDisk) {
+	if d.known && !d.osd.New && !d.dead && !w.lastCopy(d) {
+		d.osd.Up, d.Missing, d.MissingFor = false, true, awayFor
+		w.note("disk of osd.%d is away", d.id)
 	}
 }
 
@@ -195,7 +210,7 @@ func (w *world) leaving(host string) bool {
 // wrong says why a step on an OSD must not be taken; empty if it may be.
 func (w *world) wrong(s Step, d *worldDisk) string {
 	holds := slices.ContainsFunc(w.groups, func(g []string) bool { return slices.Contains(g, d.UUID) })
-	if s.Do == ZapOSD && s.Loses == "" && d.AutoReplaced && !d.Missing && !d.dead && d.Kind == osd.Ready && !w.leaving(d.Host) {
+	if s.Do == ZapOSD && s.Loses == "" && d.returned() && !d.dead && !w.leaving(d.Host) {
 		return "nobody approved that it goes, and it is back"
 	}
 	bad := map[Action]bool{
