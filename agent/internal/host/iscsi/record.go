@@ -38,6 +38,9 @@ var settings = []setting{
 	{"node.conn[0].timeo.login_timeout", "10"},
 }
 
+// shipped are the settings that records of ours ever had: one that an earlier version wrote is ours as well, and has credentials. Whoever changes settings leaves the earlier ones here.
+var shipped = [][]setting{settings}
+
 type setting struct{ key, value string }
 
 // credentials are the settings of a login. A record has no others.
@@ -198,8 +201,6 @@ func (h *Host) forgetOwn(root *os.Root, iqn string) error {
 
 // ownOnly returns the records that show that they are ours: they have our settings as one block, which iscsiadm writes in different places.
 func ownOnly(root *os.Root, files []string) ([]string, error) {
-	var b strings.Builder
-	write(&b, settings)
 	var own []string
 	for _, file := range files {
 		text, err := root.ReadFile(file)
@@ -209,7 +210,11 @@ func ownOnly(root *os.Root, files []string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if strings.Contains(string(text), b.String()) {
+		if slices.ContainsFunc(shipped, func(set []setting) bool {
+			var b strings.Builder
+			write(&b, set)
+			return strings.Contains(string(text), b.String())
+		}) {
 			own = append(own, file)
 		}
 	}

@@ -199,19 +199,16 @@ func (b *Backend) tellDashboard(ctx context.Context, c *v1alpha1.Cluster, s view
 
 // refuse puts on record what Ceph refused, beside what it refused before.
 func (b *Backend) refuse(ctx context.Context, c *v1alpha1.Cluster, what, said string) error {
-	w := &view.Workloads{}
-	if err := b.files(ctx, c, w); err != nil {
-		return err
-	}
-	refused := map[string]string{what: said}
-	for k, v := range w.Refused {
-		if k != what {
-			refused[k] = v
+	return b.writeConfig(ctx, c, func(data map[string]string) error {
+		refused := map[string]string{}
+		if text := data[keyRefused]; text != "" {
+			if err := json.Unmarshal([]byte(text), &refused); err != nil {
+				return fmt.Errorf("what Ceph refused: %w", err)
+			}
 		}
-	}
-	raw, err := json.Marshal(refused)
-	if err != nil {
+		refused[what] = said
+		raw, err := json.Marshal(refused)
+		data[keyRefused] = string(raw)
 		return err
-	}
-	return b.writeConfig(ctx, c, map[string]string{keyRefused: string(raw)})
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +34,7 @@ func (b *Backend) prepare(ctx context.Context, s view.Step) error {
 			return err
 		}
 	}
-	return b.writeConfig(ctx, c, map[string]string{cephname.KeyConfig: s.Text})
+	return b.writeConfig(ctx, c, entries(map[string]string{cephname.KeyConfig: s.Text}))
 }
 
 // keys makes the Secret with the keys of the Ceph cluster. One that is there is kept: a process that was cut off may have made it.
@@ -84,11 +85,19 @@ func (b *Backend) configMap(ctx context.Context, c *v1alpha1.Cluster) error {
 			lines[i] = cephpod.HostsKey + cephpod.Hosts(listening)
 		}
 	}
-	return b.writeConfig(ctx, c, map[string]string{cephname.KeyConfig: strings.Join(lines, "\n")})
+	return b.writeConfig(ctx, c, entries(map[string]string{cephname.KeyConfig: strings.Join(lines, "\n")}))
 }
 
-// writeConfig writes entries of the ConfigMap. The others stay as they are.
-func (b *Backend) writeConfig(ctx context.Context, c *v1alpha1.Cluster, data map[string]string) error {
+// entries sets some entries of the ConfigMap. The others stay as they are.
+func entries(set map[string]string) func(map[string]string) error {
+	return func(data map[string]string) error {
+		maps.Copy(data, set)
+		return nil
+	}
+}
+
+// writeConfig changes what is in the ConfigMap, as it was read a moment ago. Jobs that run side by side both write it: whoever is late fails, and looks again in the next pass.
+func (b *Backend) writeConfig(ctx context.Context, c *v1alpha1.Cluster, change func(data map[string]string) error) error {
 	have := &corev1.ConfigMap{}
 	there, err := b.get(ctx, cephname.Config(c.Name), have)
 	if err != nil {
@@ -98,15 +107,18 @@ func (b *Backend) writeConfig(ctx context.Context, c *v1alpha1.Cluster, data map
 		return fmt.Errorf("the ConfigMap %s in namespace %s is of another Ceph cluster", have.Name, cephname.Namespace)
 	}
 	if !there {
-		have = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: cephname.Config(c.Name), Namespace: cephname.Namespace, Labels: cephpod.Of(c).Labels(cephname.ObjectConfig, "")}, Data: data}
+		have = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: cephname.Config(c.Name), Namespace: cephname.Namespace, Labels: cephpod.Of(c).Labels(cephname.ObjectConfig, "")}, Data: map[string]string{}}
+		if err := change(have.Data); err != nil {
+			return err
+		}
 		return b.Client.Create(ctx, have)
 	}
 	before := have.DeepCopy()
 	if have.Data == nil {
 		have.Data = map[string]string{}
 	}
-	for k, v := range data {
-		have.Data[k] = v
+	if err := change(have.Data); err != nil {
+		return err
 	}
 	return b.Client.Patch(ctx, have, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
@@ -155,7 +167,7 @@ func (b *Backend) configure(ctx context.Context, s view.Step) error {
 			return err
 		}
 	}
-	return b.writeConfig(ctx, c, map[string]string{keyOptions: s.Text, keyRefused: string(raw)})
+	return b.writeConfig(ctx, c, entries(map[string]string{keyOptions: s.Text, keyRefused: string(raw)}))
 }
 
 // forget takes back what Ceph was told and is not wanted any more.

@@ -97,15 +97,10 @@ func (r *Reconciler) reader(s *scope, cache client.Reader) client.Reader {
 
 // assess puts together what the decision is made on.
 func (r *Reconciler) assess(ctx context.Context, s *scope) error {
-	missing, err := r.missing(ctx, s)
-	if err != nil {
-		return err
-	}
 	s.input = replica.Input{
 		Now: s.now, Desired: s.plan.Desired(), Revision: s.plan.Revision, Grace: s.plan.Grace, NodeGrace: s.plan.NodeGrace,
 		MinReady: time.Duration(s.cluster.Spec.MinReadySeconds) * time.Second,
 		Futile:   int(s.cluster.Status.FutileReplacements),
-		Blackout: s.nodes.Blackout(missing),
 		Blocked:  s.kept, Unrecorded: record.Unrecorded(record.Orphans(s.claims, s.identities)), Unowned: s.unowned, Standing: s.standing,
 		Undecided: s.plan.Naming().Undecided(s.labelled, s.abandoned, s.cluster.Spec.Adopt),
 	}
@@ -120,6 +115,14 @@ func (r *Reconciler) assess(ctx context.Context, s *scope) error {
 			return err
 		}
 		s.input.Replicas = append(s.input.Replicas, one)
+	}
+	// Whoever is within reach is lost for no node. To look for nodes that do not exist takes all claims of replicas.
+	if slices.ContainsFunc(s.input.Replicas, replica.Replica.OutOfReach) {
+		missing, err := r.missing(ctx, s)
+		if err != nil {
+			return err
+		}
+		s.input.Blackout = s.nodes.Blackout(missing)
 	}
 	s.remember()
 	return nil
