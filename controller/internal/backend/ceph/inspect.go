@@ -41,6 +41,9 @@ func (b *Backend) inspect(ctx context.Context, c *v1alpha1.Cluster, members []*v
 	return out
 }
 
+// unseen is the time between two looks after which nobody can say that a disk was missing all the while.
+const unseen = 5 * time.Minute
+
 // missing says since when disks on record are missing. What is not seen to be missing now, or a host that booted again, ends that.
 func (b *Backend) missing(members []*v1alpha1.Member, nodes map[string]decide.Node, k *known) map[string]time.Time {
 	k.mu.Lock()
@@ -58,9 +61,11 @@ func (b *Backend) missing(members []*v1alpha1.Member, nodes map[string]decide.No
 				continue
 			}
 			a, known := was[r.UUID]
-			if !known || a.boot != node.BootID {
-				a = absence{node.BootID, b.Now()}
+			now := b.Now()
+			if !known || a.boot != node.BootID || now.Sub(a.last) > unseen {
+				a = absence{boot: node.BootID, since: now}
 			}
+			a.last = now
 			k.missing[r.UUID], out[r.UUID] = a, a.since
 		}
 	}

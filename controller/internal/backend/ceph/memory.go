@@ -36,10 +36,10 @@ type known struct {
 	missing map[string]absence
 }
 
-// absence is since when an agent tells of no such disk, without a break, and in which boot of its host.
+// absence is since when an agent tells of no such disk, without a break, and in which boot of its host; and when that was seen last.
 type absence struct {
-	boot  string
-	since time.Time
+	boot        string
+	since, last time.Time
 }
 
 // clock is that of a node, and when it was read.

@@ -81,11 +81,11 @@ func (b *Backend) replace(ctx context.Context, s view.Step) error {
 	return b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Replaced, o.AutoReplaced = true, s.Loses == "" })
 }
 
-// keep takes back what nobody approved.
+// keep takes back what nobody approved. The monitors know the OSD still, so they did not forget it, whatever is on record of that.
 func (b *Backend) keep(ctx context.Context, s view.Step) error {
 	return b.osd(ctx, s, func(o *v1alpha1.MemberOSD) {
-		if o.AutoReplaced && !o.Purged {
-			o.Replaced, o.AutoReplaced = false, false
+		if o.AutoReplaced {
+			o.Replaced, o.AutoReplaced, o.Purged = false, false, false
 		}
 	})
 }

@@ -232,8 +232,8 @@ func (d *worldDisk) record(s Step) {
 	switch {
 	case s.Do == ReplaceOSD:
 		d.Leaving, d.AutoReplaced = true, s.Loses == ""
-	case s.Do == KeepOSD && !d.Purged:
-		d.Leaving, d.AutoReplaced = false, false
+	case s.Do == KeepOSD:
+		d.Leaving, d.AutoReplaced, d.Purged = false, false, false
 	}
 }
 

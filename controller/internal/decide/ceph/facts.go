@@ -175,6 +175,9 @@ type Disk struct {
 	Outed, Purged bool
 	// Deployed: the workload of its daemon exists.
 	Deployed Answer
+
+	// known: the monitors know the OSD. It is worked out of the map.
+	known bool
 }
 
 // Plan is what can be done now, and what is waited for.

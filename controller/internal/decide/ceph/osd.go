@@ -28,9 +28,10 @@ func (w OSDs) host(name string) Host {
 	return w.Hosts[i]
 }
 
-// leaves reports whether an OSD is to go. One that was given up without a person stays if its disk comes back before the monitors forgot it.
+// leaves reports whether an OSD is to go. One that was given up without a person stays if its disk comes back before the monitors forgot it: that they were to forget it may be on record
+// even if they refused, or were never asked.
 func (w OSDs) leaves(d Disk) bool {
-	return d.Leaving && (d.Purged || !d.returned()) || w.host(d.Host).Leaving
+	return d.Leaving && !(d.returned() && (d.known || !d.Purged)) || w.host(d.Host).Leaving
 }
 
 // PlanOSDs returns the steps that bring OSDs up, for each disk one, and those by which they leave: of these at most one that cannot be taken back.
@@ -41,6 +42,10 @@ func PlanOSDs(w OSDs, f Facts) Plan {
 		return p
 	}
 	disks := slices.Clone(w.Disks)
+	for i := range disks {
+		_, disks[i].known = f.Map.byUUID(disks[i].UUID)
+	}
+	w.Disks = disks
 	slices.SortFunc(disks, func(a, b Disk) int { return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Path, b.Path)) })
 	for _, d := range disks {
 		if !w.leaves(d) {
@@ -72,6 +77,8 @@ func (w OSDs) bringUp(p *Plan, d Disk, m Map) {
 		s.ID = o.ID
 	}
 	switch h := w.host(d.Host); {
+	case d.Leaving && !h.Serving:
+		p.wait("osd.%d on %s was given up without a person. Whether its disk %s is there again is known once the agent of its host answers.", s.ID, d.Host, d.Path)
 	case d.Leaving:
 		keep(p, s)
 	case d.Deployed == Unknown:

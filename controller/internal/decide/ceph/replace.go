@@ -11,24 +11,25 @@ import (
 // awayFor is how long a disk is missing before it counts as gone: hosts boot without some of their disks at first, and a person needs time to put one back.
 const awayFor = time.Hour
 
-// offer gives up an OSD that died: one that is down, and that Ceph has marked out after its own interval. A person approves that. Until then, and as long as nobody approves, its
+// offer gives up an OSD that died: one that is down, and out, as Ceph marks it after its own interval. A person approves that. Until then, and as long as nobody approves, its
 // disk may come back with all that is on it. Where the spec says so it is given up without a person, if nothing can be lost by it.
 func (w OSDs) offer(p *Plan, d Disk, f Facts) {
 	o, known := f.Map.byUUID(d.UUID)
 	if !known || o.Up || o.In || o.New || d.Outed || d.Purged || d.Leaving || !d.Recorded {
 		return
 	}
+	is := map[bool]string{true: "is down, and Ceph has marked it out", false: "is down, and somebody marked it out"}[o.AutoOut]
 	switch h := w.host(d.Host); {
 	case h.Maintenance:
-		p.wait("osd.%d on %s is down, and Ceph has marked it out. It can be replaced after the maintenance of its host.", o.ID, d.Host)
+		p.wait("osd.%d on %s %s. It can be replaced after the maintenance of its host.", o.ID, d.Host, is)
 		return
 	case !h.Serving:
-		p.wait("osd.%d on %s is down, and Ceph has marked it out. It can be replaced once the agent of its host answers.", o.ID, d.Host)
+		p.wait("osd.%d on %s %s. It can be replaced once the agent of its host answers.", o.ID, d.Host, is)
 		return
 	}
 	s := Step{
-		Do: ReplaceOSD, Host: d.Host, Path: d.Path, UUID: d.UUID, ID: o.ID, Why: "The OSD is down, and Ceph has marked it out.",
-		Loses: fmt.Sprintf("What is on disk %s of host %s is given up. It is cleared once Ceph says that no placement group needs it.", d.Path, d.Host),
+		Do: ReplaceOSD, Host: d.Host, Path: d.Path, UUID: d.UUID, ID: o.ID, Why: "The OSD " + is + ".",
+		Loses: fmt.Sprintf("What is on disk %s of host %s is given up. It is cleared once Ceph says that no placement group needs it. If it was the last OSD of the host, a clean disk of the host takes its place.", d.Path, d.Host),
 	}
 	text := "Bring its disk back, or approve ReplaceOSD in the plan of the Cluster."
 	if w.AutoReplace {
@@ -39,7 +40,7 @@ func (w OSDs) offer(p *Plan, d Disk, f Facts) {
 			text = "It is replaced, as spec.ceph.autoReplace says."
 		}
 	}
-	p.wait("osd.%d on %s is down, and Ceph has marked it out. %s", o.ID, d.Host, text)
+	p.wait("osd.%d on %s %s. %s", o.ID, d.Host, is, text)
 	p.step(s)
 }
 

@@ -156,6 +156,8 @@ func TestPlanOSDs_autoReplacedReturns(t *testing.T) {
 		"it comes back, and is stopped":          {disk(1, auto, undeployed), dead, "n1", "KeepOSD osd.1 (uuid-1) n1", "", false},
 		"it comes back, and cannot be read":      {disk(1, auto, unknown), dead, "n1", "KeepOSD osd.1 (uuid-1) n1", "", false},
 		"it comes back, and its host leaves":     {disk(1, auto), dead, "n1-", "StopOSD osd.1 (uuid-1) n1", "", false},
+		"its purge was cut off, and it is back":  {disk(1, auto, undeployed, purged), dead, "n1", "KeepOSD osd.1 (uuid-1) n1", "", false},
+		"its agent is silent":                    {disk(1, auto, unknown), dead, "n1!", "", "known once the agent of its host answers", false},
 		"purged, and away":                       {disk(1, auto, missing, undeployed, purged), nil, "n1", "ZapOSD osd.-1 (uuid-1) n1", "", false},
 		"purged, and it comes back":              {disk(1, auto, undeployed, purged), nil, "n1", "ZapOSD osd.-1 (uuid-1) n1", "", true},
 		"purged, and it cannot be read":          {disk(1, auto, undeployed, purged, unknown), nil, "n1", "", "left as it is", false},

@@ -28,6 +28,15 @@ func (k *kubelet) groups(state string) {
 	k.model.Change(func() { k.model.Groups = map[string]int{state: 8} })
 }
 
+// later lets time pass while somebody looks.
+func (k *kubelet) later(d time.Duration) {
+	k.t.Helper()
+	for ; d > 0; d -= 4 * time.Minute {
+		k.ahead += min(d, 4*time.Minute)
+		k.passes(1)
+	}
+}
+
 func replacementOffered(c *v1alpha1.Cluster) string {
 	if c.Status.Plan != nil && slices.ContainsFunc(c.Status.Plan.Steps, func(s v1alpha1.PlanStep) bool {
 		return s.Action == v1alpha1.ActionReplaceOSD && strings.Contains(s.Consent, "given up")
@@ -122,17 +131,16 @@ func TestCeph_autoReplace(t *testing.T) {
 		return "nobody waits for the disk"
 	})
 	// It comes back for a moment: the hour begins anew.
-	k.ahead += 59 * time.Minute
+	k.later(59 * time.Minute)
 	k.agents["n1"].Plug("sdb")
 	k.passes(3)
 	k.agents["n1"].Unplug("sdb")
 	k.passes(3)
-	k.ahead += 59 * time.Minute
-	k.passes(5)
+	k.later(55 * time.Minute)
 	if osds := k.member("files", "n1").Spec.Ceph.OSDs; len(osds) != 1 || osds[0].Replaced {
 		t.Fatalf("it is given up within the hour: %+v", osds)
 	}
-	k.ahead += 2 * time.Minute
+	k.later(6 * time.Minute)
 	k.until(func(*v1alpha1.Cluster) string {
 		if m := k.member("files", "n1"); m == nil || m.Spec.Ceph == nil || len(m.Spec.Ceph.OSDs) > 0 {
 			return "the OSD is still on record"

@@ -208,7 +208,8 @@ func (v *View) wantedMonitors(hosts []ceph.Host) ceph.Monitors {
 func (v *View) planOSDs(hosts []ceph.Host, f ceph.Facts) ceph.Plan {
 	w := ceph.OSDs{Disks: v.disks(), Hosts: hosts, Tools: slices.Sorted(maps.Keys(v.seen.Workloads.Tools)), ShareHost: v.shareHost()}
 	if c := v.seen.Cluster.Spec.Ceph; c != nil {
-		w.AutoReplace = c.AutoReplace
+		// Whoever approves each step is asked for this one too, with what is lost by it.
+		w.AutoReplace = c.AutoReplace && v.seen.Cluster.Spec.Approval != v1alpha1.ApprovalManual
 	}
 	return ceph.PlanOSDs(w, f)
 }

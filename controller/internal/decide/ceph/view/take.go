@@ -49,7 +49,7 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 		}
 		return d.SizeBytes < leastBytes
 	})
-	if len(taken) > 0 {
+	if taken = inPlace(r, taken); len(taken) > 0 {
 		step.Does, step.Devices, step.Why = v1alpha1.ActionTakeDisks, taken, "The disks become OSDs."
 		h.Steps = append(h.Steps, step)
 	}
@@ -88,9 +88,18 @@ func because(why []string) string {
 	return ": " + backend.Shorten(why, 5)
 }
 
-// hasJoined reports whether a host has an OSD that stays. One that is given up may wait for the disk in its place: where each host has one, no other place is left for its copies.
+// hasJoined reports whether a host has an OSD that stays, or one that no person gave up. One that a person gave up may wait for the disk in its place: where each host has one, no other place is
+// left for its copies.
 func hasJoined(r v1alpha1.MemberCeph) bool {
-	return slices.ContainsFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool { return !o.Replaced })
+	return slices.ContainsFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool { return !o.Replaced || o.AutoReplaced })
+}
+
+// inPlace are the disks that a host may take in place of OSDs that were given up: as many as these are, and all where there are none, or where the spec chooses them anyway.
+func inPlace(r v1alpha1.MemberCeph, taken []decide.Device) []decide.Device {
+	if hasJoined(r) || len(r.OSDs) == 0 {
+		return taken
+	}
+	return taken[:min(len(taken), len(r.OSDs))]
 }
 
 // claimOf is what a Cluster wants of the disks of a host.

@@ -69,6 +69,10 @@ func TestTake_joined(t *testing.T) {
 		"beside one that is given up": {nil, func(o *Observation) {
 			o.Ceph.Map.OSDs[0].Up, o.Ceph.Map.OSDs[0].In, o.World.Members[0].Spec.Ceph.OSDs[0].Replaced = false, false, true
 		}, v1alpha1.ActionTakeDisks, ""},
+		"beside one that no person gave up": {nil, func(o *Observation) {
+			r := &o.World.Members[0].Spec.Ceph.OSDs[0]
+			o.Ceph.Map.OSDs[0].Up, o.Ceph.Map.OSDs[0].In, r.Replaced, r.AutoReplaced = false, false, true, true
+		}, "", "/dev/sdc: was not there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := joined(v1alpha1.ClusterSpec{Devices: tt.devices})
@@ -84,6 +88,22 @@ func TestTake_joined(t *testing.T) {
 				t.Errorf("steps %q, finding %+v", got, h.Finding)
 			}
 		})
+	}
+}
+
+// TestTake_inPlace: of all the clean disks that came to a host after it joined, as many are taken as OSDs were given up.
+func TestTake_inPlace(t *testing.T) {
+	o := joined(v1alpha1.ClusterSpec{})
+	n := o.Nodes["n1"]
+	i := slices.IndexFunc(n.Devices, func(d decide.Device) bool { return d.Path == "/dev/sdc" })
+	more := n.Devices[i]
+	more.Path, more.Serial, more.WWN = "/dev/sdd", "another", "another"
+	n.Devices = append(slices.Clone(n.Devices), more)
+	o.Nodes["n1"] = n
+	o.Ceph.Map.OSDs[0].Up, o.Ceph.Map.OSDs[0].In, o.World.Members[0].Spec.Ceph.OSDs[0].Replaced = false, false, true
+	h := New(o).Decide(backend.Member{Node: "n1", Object: o.World.Members[0]})
+	if s, ok := h.Steps[0].(Step); !ok || len(h.Steps) != 1 || s.Does != v1alpha1.ActionTakeDisks || len(s.Devices) != 1 {
+		t.Errorf("%+v, %+v", h.Steps, h.Finding)
 	}
 }
 
