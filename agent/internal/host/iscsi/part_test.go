@@ -208,3 +208,19 @@ func TestDeaf_strangers(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 }
+
+// TestShipped: a record that any version of ours wrote is ours, and is removed with its credentials. Whoever changes the settings adds the earlier ones to shipped, and what they look like here.
+func TestShipped(t *testing.T) {
+	var known []string
+	for _, set := range shipped {
+		var b strings.Builder
+		write(&b, set)
+		known = append(known, b.String())
+	}
+	want := []string{
+		"node.startup = manual\nnode.conn[0].startup = manual\nnode.leading_login = No\nnode.session.initial_login_retry_max = 2\nnode.conn[0].timeo.login_timeout = 10\n",
+	}
+	if !slices.Equal(known, want) {
+		t.Errorf("known are %q", known)
+	}
+}

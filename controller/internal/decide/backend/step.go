@@ -45,7 +45,7 @@ func Restores(s Step) bool {
 // Guard is a step of the whole that may keep data from harm whatever else is under way, such as that what a node did not write yet reaches no disk any more. A step that nothing
 // may wait for, and that was approved with another one, can be one as well.
 type Guard interface {
-	// Guards names the job that the step is in; it is empty for a step that guards nothing. Such a job waits for no approval, no other step, and nothing that
+	// Guards names the job that the step is in; it is empty for a step in the job of its host or of the whole. Mostly such a step guards something, and else nothing may wait for it. Such a job waits for no approval, no other step, and nothing that
 	// holds a deletion up. Its steps run on no host.
 	Guards() string
 }

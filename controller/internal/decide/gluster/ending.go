@@ -24,11 +24,11 @@ func (e Ending) Message() string {
 	since := e.Since.UTC().Format(time.RFC3339)
 	switch {
 	case e.Workload == "":
-		return fmt.Sprintf("These claims were deleted at %s and still exist: %s. A claim goes once no pod uses it.", since, strings.Join(e.Claims, ", "))
+		return fmt.Sprintf("These claims were deleted at %s and still exist: %s. A claim goes once no pod uses it: look which one does.", since, strings.Join(e.Claims, ", "))
 	case e.Orphan:
 		return fmt.Sprintf("The pod %s has no workload any more, and nobody else asks it to end: delete it.", e.Pod)
 	case e.Pod == "":
-		return fmt.Sprintf("The StatefulSet %s was deleted at %s and still exists.", e.Workload, since)
+		return fmt.Sprintf("The StatefulSet %s was deleted at %s and still exists: look at its finalizers.", e.Workload, since)
 	case e.Machine == "":
 		return fmt.Sprintf("The pod %s was asked to end at %s and still exists.", e.Pod, since)
 	}

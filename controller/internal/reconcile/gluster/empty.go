@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -213,12 +214,12 @@ func (s *scope) ending(claims []*corev1.PersistentVolumeClaim, workloads ...stri
 		}
 		e := &gluster.Ending{Workload: name}
 		if w != nil {
-			e.Since = w.DeletionTimestamp.Time
+			e.Since = asked(w)
 		}
 		if p != nil {
 			e.Pod, e.Machine, e.Orphan = p.Name, p.Spec.NodeName, w == nil && p.DeletionTimestamp.IsZero()
 			if !p.DeletionTimestamp.IsZero() {
-				e.Since = p.DeletionTimestamp.Time
+				e.Since = asked(p)
 			}
 		}
 		if first == nil {
@@ -231,6 +232,15 @@ func (s *scope) ending(claims []*corev1.PersistentVolumeClaim, workloads ...stri
 	return s.leaving(claims)
 }
 
+// asked is when somebody asked an object to go: what it says is when its grace is over.
+func asked(o client.Object) time.Time {
+	at, grace := o.GetDeletionTimestamp().Time, o.GetDeletionGracePeriodSeconds()
+	if grace != nil {
+		at = at.Add(-time.Duration(*grace) * time.Second)
+	}
+	return at
+}
+
 // leaving are claims of which each was deleted already; nil when one was not.
 func (s *scope) leaving(claims []*corev1.PersistentVolumeClaim) *gluster.Ending {
 	e := &gluster.Ending{Since: s.now}
@@ -239,8 +249,8 @@ func (s *scope) leaving(claims []*corev1.PersistentVolumeClaim) *gluster.Ending 
 			return nil
 		}
 		e.Claims = append(e.Claims, c.Name)
-		if c.DeletionTimestamp.Time.Before(e.Since) {
-			e.Since = c.DeletionTimestamp.Time
+		if at := asked(c); at.Before(e.Since) {
+			e.Since = at
 		}
 	}
 	return e

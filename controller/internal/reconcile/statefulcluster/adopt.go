@@ -154,5 +154,10 @@ func (r *Reconciler) follow(ctx context.Context, s *scope, i *record.Identity, c
 	if !c.DeletionTimestamp.IsZero() {
 		return true, nil
 	}
-	return false, r.take(ctx, s, c, v1alpha1.ReplicaServed)
+	state := v1alpha1.ReplicaServed
+	if c.Annotations[v1alpha1.AnnotationReplicaState] == v1alpha1.ReplicaFilled {
+		// It was to be taken over with its pod, and had the data.
+		state = v1alpha1.ReplicaFilled
+	}
+	return false, r.take(ctx, s, c, state)
 }

@@ -67,24 +67,24 @@ func (s *scope) named() map[string]bool {
 	return out
 }
 
-// missing counts the nodes that do not exist, and that our pods are on or that hold a part of a storage or the volumes of a replica: Kubernetes removes the pods of a node
+// missing are the nodes that do not exist, and that our pods are on or that hold a part of a storage or the volumes of a replica: Kubernetes removes the pods of a node
 // that does not exist within a minute, and nothing would tell of it any more. A Member of a node that is gone for good stays until a person says that it is lost, and a replica
 // until it is given up or its claims are deleted.
-func (r *Reconciler) missing(ctx context.Context, s *scope) (int, error) {
+func (r *Reconciler) missing(ctx context.Context, s *scope) ([]string, error) {
 	names := s.named()
 	for i := range s.members {
 		names[string(s.members[i].Spec.Node)] = true
 	}
 	if err := r.nameHolders(ctx, s, names); err != nil {
-		return 0, err
+		return nil, err
 	}
-	n := 0
+	var out []string
 	for name := range names {
 		if _, ok := s.nodes[name]; !ok {
-			n++
+			out = append(out, name)
 		}
 	}
-	return n, nil
+	return out, nil
 }
 
 // nameHolders adds the nodes that do not exist and that hold volumes of other drivers, of replicas of any StatefulCluster that wants some. Volumes of Quarry's own drivers are held by Members.

@@ -122,7 +122,7 @@ func (r *Reconciler) assess(ctx context.Context, s *scope) error {
 		if err != nil {
 			return err
 		}
-		s.input.Blackout = s.nodes.Blackout(missing)
+		s.input.Blackout, s.input.Vanished = s.nodes.Blackout(len(missing)), missing
 	}
 	s.remember()
 	return nil

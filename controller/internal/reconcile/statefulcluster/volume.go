@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -86,9 +87,9 @@ func (r *Reconciler) room(ctx context.Context, s *scope, i *record.Identity, on 
 
 // crowded says why no node is known to take another replica in place of one, and to have room for its claims and for its pod; empty when one is.
 func (r *Reconciler) crowded(ctx context.Context, s *scope, i *record.Identity, on map[string]bool) (string, error) {
-	pod, err := r.asMade(ctx, s)
-	if err != nil {
-		return "", err
+	pod, unknown, err := r.asMade(ctx, s)
+	if err != nil || unknown != "" {
+		return unknown, err
 	}
 	queries, ok := nodes.Neighbours(pod)
 	if !ok {
@@ -122,20 +123,22 @@ func (r *Reconciler) crowded(ctx context.Context, s *scope, i *record.Identity, 
 }
 
 // asMade returns a pod as the API server would make it: with the defaults of the namespace, such as those of a LimitRange, and with what a webhook adds that can be tried out. Where it
-// does not say, or would not make one now, as while the quota is used up by what is to be replaced, it is as the template has it.
-func (r *Reconciler) asMade(ctx context.Context, s *scope) (*corev1.Pod, error) {
+// would not make one now, as while the quota is used up by what is to be replaced, or cannot try, it is as the template has it. An error that passes says why nobody knows.
+func (r *Reconciler) asMade(ctx context.Context, s *scope) (pod *corev1.Pod, why string, err error) {
 	if s.made != nil {
-		return s.made, nil
+		return s.made, "", nil
 	}
-	pod := s.plan.Pod(trial)
+	pod = s.plan.Pod(trial)
 	switch err := r.Client.Create(ctx, pod, kube.FieldOwner, client.DryRunAll); {
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("try to create %s: %w", pod.Name, err)
-	case err != nil:
+		return nil, "", fmt.Errorf("try to create %s: %w", pod.Name, err)
+	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
 		pod = s.plan.Pod(trial)
+	case err != nil:
+		return nil, "The API server does not say what the pod of another replica would be: " + err.Error() + ".", nil
 	}
 	s.made = pod
-	return pod, nil
+	return pod, "", nil
 }
 
 // asked is how many nodes are asked for their pods in one pass, at most.

@@ -64,7 +64,14 @@ func Choose(in Input) Choice {
 			continue
 		}
 		identity := c.Labels[v1alpha1.LabelIdentity]
-		if seen[identity] || in.Live[identity] || c.Annotations[v1alpha1.AnnotationAdopted] == in.UID {
+		if seen[identity] || in.Live[identity] {
+			continue
+		}
+		if c.Annotations[v1alpha1.AnnotationAdopted] == in.UID {
+			// It may have been adopted with its pod, and nobody ever named it before: in silence something empty would begin in its place.
+			seen[identity] = true
+			out.Refused = append(out.Refused, Refusal{Claim: name, Why: fmt.Sprintf(
+				"its replica was adopted before, and given up since; take the annotation %s off its claims to have it adopted once more, or take it off spec.adopt", v1alpha1.AnnotationAdopted)})
 			continue
 		}
 		seen[identity] = identity != ""

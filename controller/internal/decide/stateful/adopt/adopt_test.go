@@ -52,7 +52,7 @@ func TestChoose_adopts(t *testing.T) {
 			named: "db-data-b db-data-a", claims: []corev1.PersistentVolumeClaim{keptClaim("data", "a"), keptClaim("data", "b")}, want: "b", count: 1,
 		},
 		"one that was adopted is not adopted again": {
-			named: "db-data-a db-data-b", want: "b", count: 1,
+			named: "db-data-a db-data-b", want: "b", count: 1, says: "db-data-a of spec.adopt cannot be adopted: its replica was adopted before, and given up since",
 			claims: []corev1.PersistentVolumeClaim{
 				keptClaim("data", "a", func(c *corev1.PersistentVolumeClaim) { c.Annotations[v1alpha1.AnnotationAdopted] = "uid" }), keptClaim("data", "b"),
 			},

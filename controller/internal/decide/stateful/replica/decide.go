@@ -2,6 +2,8 @@ package replica
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -119,9 +121,24 @@ func (v view) unreached(r judged) *Decision {
 	case r.Disk == DiskSuspended && r.Node != NodeFine:
 		return wait(v1alpha1.ReasonReplicaStarting, "%s What holds its volumes is in maintenance, so it is not given up.", v.outOfReach(r))
 	case v.Blackout:
-		return wait(v1alpha1.ReasonReplicaStarting, "%s So are too many others: nothing is replaced before they are back.", v.outOfReach(r))
+		return wait(v1alpha1.ReasonReplicaStarting, "%s So are too many others: nothing is replaced before they are back.%s", v.outOfReach(r), v.vanished())
 	}
 	return wait(v1alpha1.ReasonReplicaStarting, "%s", v.outOfReach(r))
+}
+
+// vanished names nodes that do not exist and count among those that are out of reach, and says what to do if they never come back; empty without any.
+func (v view) vanished() string {
+	const shown = 5
+	names := slices.Sorted(slices.Values(v.Vanished))
+	if len(names) == 0 {
+		return ""
+	}
+	more := ""
+	if len(names) > shown {
+		more = fmt.Sprintf(" and %d more", len(names)-shown)
+	}
+	return fmt.Sprintf(" Nodes that do not exist and that count: %s%s. Members, or claims of replicas of any StatefulCluster, name them. If they are lost for good, say so in spec.lost of these Members, or delete these claims.",
+		strings.Join(names[:min(len(names), shown)], ", "), more)
 }
 
 // outOfReach says what keeps a replica out of reach, and how much of the grace is used.

@@ -437,7 +437,11 @@ func TestDecide_explains(t *testing.T) {
 	}
 	in = input(2, "a unreachable", "b unreachable")
 	in.Blackout = true
-	if d := Decide(in); !strings.Contains(d.Message, "too many others") || d.Reason != v1alpha1.ReasonReplicaStarting {
+	if d := Decide(in); !strings.Contains(d.Message, "too many others") || d.Reason != v1alpha1.ReasonReplicaStarting || strings.Contains(d.Message, "do not exist") {
+		t.Errorf("%+v", d)
+	}
+	in.Vanished = []string{"n7", "n3"}
+	if d := Decide(in); !strings.Contains(d.Message, "Nodes that do not exist and that count: n3, n7.") || !strings.Contains(d.Message, "delete these claims") {
 		t.Errorf("%+v", d)
 	}
 }

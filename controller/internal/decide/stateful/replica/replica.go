@@ -190,6 +190,8 @@ type Input struct {
 	Futile int
 	// Blackout: so many nodes are unreachable at once that the network is the likelier fault. Nobody is lost for being silent then.
 	Blackout bool
+	// Vanished are nodes that do not exist, and that something still names.
+	Vanished []string
 	Replicas []Replica
 	// Unrecorded is how many claims there are of which nobody knows whether they hold the data: no record says what their replica was, and it
 	// has no pod.
