@@ -18,7 +18,7 @@ func TestStatefulClusterAdoptsItsPods(t *testing.T) {
 	create(t, newCluster("kept", nodes...))
 	waitReady(t, "kept", limitPod)
 	waitCapacities(t, "kept")
-	waitReplicas(t, stateful(t, "keeping", "kept", 2), 2)
+	waitReplicas(t, stateful(t, "keeping", "kept", 3), 3)
 	before := replicas(t, "keeping")
 
 	lab(t, "kubectl", "delete", "statefulcluster.quarry.storage/keeping", "--cascade=orphan", "--timeout=60s")
@@ -27,12 +27,12 @@ func TestStatefulClusterAdoptsItsPods(t *testing.T) {
 			t.Fatalf("pod %s is controlled by %+v", name, owner)
 		}
 	}
-	c := stateful(t, "keeping", "kept", 2)
-	waitReplicas(t, c, 2)
-	waitClaims(t, c, 2)
+	c := stateful(t, "keeping", "kept", 3)
+	waitReplicas(t, c, 3)
+	waitClaims(t, c, 3)
 	after := replicas(t, "keeping")
-	if len(after) != 2 {
-		t.Fatalf("%d pods, of 2 that were there", len(after))
+	if len(after) != 3 {
+		t.Fatalf("%d pods, of 3 that were there", len(after))
 	}
 	for name, p := range after {
 		undisturbed(t, before[name], p)
@@ -51,12 +51,12 @@ func TestStatefulClusterAdoptsItsPods(t *testing.T) {
 			}
 			return nil
 		})
-		waitReplicas(t, c, 2)
+		waitReplicas(t, c, 3)
 		again := replicas(t, "keeping")[name]
 		if out := inPod(t, &again, "cat /data/who"); strings.TrimSpace(out) != name {
 			t.Errorf("the volume of %s was written by %q", name, out)
 		}
 		break
 	}
-	waitClaims(t, c, 2)
+	waitClaims(t, c, 3)
 }

@@ -229,10 +229,10 @@ func (w *world) wrong(s Step, d *worldDisk) string {
 func (d *worldDisk) record(s Step) {
 	d.Outed = d.Outed && s.Do != InOSD || s.Do == OutOSD
 	d.Purged = d.Purged && s.Do != RegisterOSD || s.Do == PurgeOSD
-	switch {
-	case s.Do == ReplaceOSD:
+	switch s.Do {
+	case ReplaceOSD:
 		d.Leaving, d.AutoReplaced = true, s.Loses == ""
-	case s.Do == KeepOSD:
+	case KeepOSD:
 		d.Leaving, d.AutoReplaced, d.Purged = false, false, false
 	}
 }

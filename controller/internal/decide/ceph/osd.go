@@ -31,7 +31,7 @@ func (w OSDs) host(name string) Host {
 // leaves reports whether an OSD is to go. One that was given up without a person stays if its disk comes back before the monitors forgot it: that they were to forget it may be on record
 // even if they refused, or were never asked.
 func (w OSDs) leaves(d Disk) bool {
-	return d.Leaving && !(d.returned() && (d.known || !d.Purged)) || w.host(d.Host).Leaving
+	return d.Leaving && (!d.returned() || !d.known && d.Purged) || w.host(d.Host).Leaving
 }
 
 // PlanOSDs returns the steps that bring OSDs up, for each disk one, and those by which they leave: of these at most one that cannot be taken back.

@@ -440,7 +440,12 @@ func TestDecide_explains(t *testing.T) {
 	if d := Decide(in); !strings.Contains(d.Message, "too many others") || d.Reason != v1alpha1.ReasonReplicaStarting || strings.Contains(d.Message, "do not exist") {
 		t.Errorf("%+v", d)
 	}
-	in.Vanished = []string{"n7", "n3"}
+}
+
+// TestDecide_namesNodesThatDoNotExist: whoever waits for nodes that never come back learns which, and what to do.
+func TestDecide_namesNodesThatDoNotExist(t *testing.T) {
+	in := input(2, "a unreachable", "b unreachable")
+	in.Blackout, in.Vanished = true, []string{"n7", "n3"}
 	if d := Decide(in); !strings.Contains(d.Message, "Nodes that do not exist and that count: n3, n7.") || !strings.Contains(d.Message, "delete these claims") {
 		t.Errorf("%+v", d)
 	}
