@@ -108,8 +108,9 @@ func glusterNames(t *testing.T) {
 		_ = server.Wait()
 	})
 	for _, n := range nodes {
-		onNode(t, n, "printf 'nameserver "+labGateway+"\\n' > /etc/resolv.conf")
-		t.Cleanup(func() { onNode(t, n, "rm -f /etc/resolv.conf") })
+		// Without the file no pod starts, so that it has to be there afterwards, too.
+		onNode(t, n, "cp /etc/resolv.conf /run/resolv.conf.before && printf 'nameserver "+labGateway+"\\n' > /etc/resolv.conf")
+		t.Cleanup(func() { onNode(t, n, "cp /run/resolv.conf.before /etc/resolv.conf") })
 	}
 }
 

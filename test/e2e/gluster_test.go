@@ -68,7 +68,7 @@ func glusterPool() *v1alpha1.GlusterCluster {
 	for _, zone := range []string{"a", "b", "c"} {
 		c.Spec.NodeTemplates = append(c.Spec.NodeTemplates, v1alpha1.GlusterNodeTemplate{
 			Name: zone, Threshold: v1alpha1.GlusterThreshold{Nodes: new(int32(1))},
-			Storage: v1alpha1.GlusterTemplateStorage{StorageClassName: "gluster", Capacity: resource.MustParse("512Mi")},
+			Storage: v1alpha1.GlusterTemplateStorage{StorageClassName: "gluster", Capacity: resource.MustParse("1Gi")},
 		})
 	}
 	return c
@@ -97,7 +97,8 @@ func withBrick(t *testing.T) v1alpha1.GlusterNode {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := askHub(t.Context(), all[0].Name, "create/v", map[string]string{"size": fmt.Sprint(100 << 20), "replica": "2"}); err != nil {
+	// A brick is an XFS, which has 300 MiB at least.
+	if err := askHub(t.Context(), all[0].Name, "create/v", map[string]string{"size": fmt.Sprint(350 << 20), "replica": "2"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := askHub(t.Context(), all[0].Name, "write/v", map[string]string{"file": "a"}); err != nil {
