@@ -97,8 +97,8 @@ func withBrick(t *testing.T) v1alpha1.GlusterNode {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A brick is an XFS, which has 300 MiB at least.
-	if err := askHub(t.Context(), all[0].Name, "create/v", map[string]string{"size": fmt.Sprint(350 << 20), "replica": "2"}); err != nil {
+	// A brick is an XFS, which has 300 MB at least. The one in its place is made with the size of the filesystem, without its log, so that it is smaller.
+	if err := askHub(t.Context(), all[0].Name, "create/v", map[string]string{"size": fmt.Sprint(500 << 20), "replica": "2"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := askHub(t.Context(), all[0].Name, "write/v", map[string]string{"file": "a"}); err != nil {
