@@ -289,7 +289,7 @@ func diskLeftAlone(t *testing.T, c *v1alpha1.Cluster, pulled, fresh *disk, dies 
 // diskComesBack pulls the disk of an OSD, and puts it back as a person does who found a loose cable: the OSD serves again.
 func diskComesBack(t *testing.T, c *v1alpha1.Cluster, w *writer, d *disk) {
 	if d.device == "" {
-		t.Skip("there is no such disk")
+		t.Skip("the part Replaced failed before it plugged the clean disk that this part pulls")
 	}
 	o := waitServing(t, c, d)
 	d.unplug(t)

@@ -38,7 +38,7 @@ const (
 func needGluster(t *testing.T) {
 	t.Helper()
 	if os.Getenv("QUARRY_GLUSTER") == "" {
-		t.Skip("it takes half an hour, and the image of the stand-in for glusterd2: make e2e-gluster")
+		t.Skip("it takes minutes, the lab for itself, and the image of the stand-in for glusterd2: make e2e-gluster")
 	}
 	lab(t, "load", filepath.Join(repoRoot(), "dist", "gd2.tar"))
 	source, archive := filepath.Join(repoRoot(), "test", "etcd"), filepath.Join(t.TempDir(), "etcd.tar")

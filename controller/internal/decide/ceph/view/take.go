@@ -94,7 +94,8 @@ func hasJoined(r v1alpha1.MemberCeph) bool {
 	return slices.ContainsFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool { return !o.Replaced || o.AutoReplaced })
 }
 
-// inPlace are the disks that a host may take in place of OSDs that were given up: as many as these are, and all where there are none, or where the spec chooses them anyway.
+// inPlace are the disks that a host may take in place of OSDs that a person gave up: as many as these are. A host without such an OSD takes all of them. What the spec chooses anyway is
+// taken in the next pass, when one is on record.
 func inPlace(r v1alpha1.MemberCeph, taken []decide.Device) []decide.Device {
 	if hasJoined(r) || len(r.OSDs) == 0 {
 		return taken
