@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -39,6 +38,7 @@ var (
 	coreKind        = schema.GroupVersionKind{Group: "goharbor.io", Version: "v1beta1", Kind: "Core"}
 	statefulSetKind = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}
 	secretKind      = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
+	witnessKind     = v1alpha1.GroupVersion.WithKind("HarborWitness")
 )
 
 // harborJourney is what the steps share.
@@ -309,7 +309,7 @@ func (h *harborJourney) isOrphaned(t *testing.T) {
 	}
 	c := h.harborCluster(t, "orphaned", external)
 	database := waitObject(t, postgresqlKind, databaseOf(c), true)
-	waitObject(t, secretKind, c.Name+"-witness", true)
+	waitObject(t, witnessKind, c.Name, true)
 	eventually(t, limitOperator, "it has its finalizer", func(ctx context.Context) error {
 		if err := kube.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
 			return err
@@ -321,7 +321,7 @@ func (h *harborJourney) isOrphaned(t *testing.T) {
 	})
 	first := c.UID
 	lab(t, "kubectl", "-n", harborNamespace, "delete", "harborcluster.quarry.storage", c.Name, "--cascade=orphan", "--timeout=60s")
-	time.Sleep(5 * time.Second)
+	waitObject(t, witnessKind, c.Name, false)
 	if now := waitObject(t, postgresqlKind, databaseOf(c), true); now.GetUID() != database.GetUID() || now.GetDeletionTimestamp() != nil {
 		t.Error("the database is removed")
 	}
@@ -336,8 +336,30 @@ func (h *harborJourney) isOrphaned(t *testing.T) {
 		}
 		return nil
 	})
-	lab(t, "kubectl", "-n", harborNamespace, "delete", "harborcluster.quarry.storage", c.Name, "--cascade=foreground", "--timeout=180s")
+	h.isDeletedWhileNobodyLooks(t, c)
+}
+
+// isDeletedWhileNobodyLooks deletes a HarborCluster with --cascade=foreground while the controller is away: Kubernetes' garbage collector removes all that has
+// an owner, but the witness waits for the controller, which removes the data.
+func (h *harborJourney) isDeletedWhileNobodyLooks(t *testing.T, c *v1alpha1.HarborCluster) {
+	t.Helper()
+	stopController(t)
+	lab(t, "kubectl", "-n", harborNamespace, "delete", "harborcluster.quarry.storage", c.Name, "--cascade=foreground", "--wait=false")
+	eventually(t, limitOperator, "the garbage collector has begun", func(ctx context.Context) error {
+		w := &v1alpha1.HarborWitness{}
+		if err := kube.Get(ctx, client.ObjectKeyFromObject(c), w); err != nil {
+			return err
+		}
+		if w.DeletionTimestamp.IsZero() {
+			return errors.New("the witness is not being deleted")
+		}
+		return nil
+	})
+	waitObject(t, postgresqlKind, databaseOf(c), true)
+	startController(t)
+	lab(t, "kubectl", "-n", harborNamespace, "wait", "--for=delete", "harborcluster.quarry.storage/"+c.Name, "--timeout=180s")
 	waitObject(t, postgresqlKind, databaseOf(c), false)
+	waitObject(t, witnessKind, c.Name, false)
 }
 
 // isRemoved deletes the HarborCluster with its data: nothing of it is left, and the operators have removed what they made.
@@ -353,7 +375,7 @@ func (h *harborJourney) isRemoved(t *testing.T) {
 	} {
 		waitObject(t, kind, name, false)
 	}
-	for _, name := range []string{"sample-database-password", "minio-sample-creds", "minio-sample-configuration", "minio-sample", "sample-redis", "sample-witness"} {
+	for _, name := range []string{"sample-database-password", "minio-sample-creds", "minio-sample-configuration", "minio-sample", "sample-redis"} {
 		waitObject(t, secretKind, name, false)
 	}
 	if left := h.claims(t); len(left) > 0 {

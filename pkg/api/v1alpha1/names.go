@@ -27,6 +27,8 @@ const (
 	FinalizerTeardown = Group + "/teardown"
 	// FinalizerHarbor is on a HarborCluster once none of its data would go with it by itself, until the deletion policy is carried out.
 	FinalizerHarbor = Group + "/harbor-data"
+	// FinalizerWitness is on a HarborWitness until its HarborCluster is gone, or waits for nothing of Quarry any more.
+	FinalizerWitness = Group + "/witness"
 	// FinalizerInUse is on an object exactly while a volume of its class exists.
 	FinalizerInUse = Group + "/in-use"
 	// FinalizerMember is on a Member until the node's part of the storage is removed.

@@ -59,6 +59,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&StorageNode{}, &StorageNodeList{},
 		&StatefulCluster{}, &StatefulClusterList{},
 		&HarborCluster{}, &HarborClusterList{},
+		&HarborWitness{}, &HarborWitnessList{},
 		&GlusterCluster{}, &GlusterClusterList{},
 		&GlusterNode{}, &GlusterNodeList{},
 	)

@@ -38,15 +38,19 @@ func Users(c *v1alpha1.HarborCluster) []*unstructured.Unstructured {
 	return []*unstructured.Unstructured{reference(c, HarborKind, harborName(c)), reference(c, RedisFailoverKind, cacheName(c))}
 }
 
-// Witness returns the Secret that has the HarborCluster as its owner, and nothing in it. Kubernetes takes the owner off all its dependents when the
+// Witness returns the object that has the HarborCluster as its owner, and nothing in it. Kubernetes takes the owner off all its dependents when the
 // HarborCluster is deleted with --cascade=orphan: there is always one to see that on, whatever else was made.
-func Witness(c *v1alpha1.HarborCluster) *unstructured.Unstructured {
-	o := Secret(c, c.Name+"-witness", nil)
-	annotations := o.GetAnnotations()
-	annotations[annotationDescription] = "It has the HarborCluster as its owner as long as that is not deleted with --cascade=orphan. " +
-		"Do not change it: without its word nothing is removed."
-	o.SetAnnotations(annotations)
-	return o
+func Witness(c *v1alpha1.HarborCluster) *v1alpha1.HarborWitness {
+	return &v1alpha1.HarborWitness{ObjectMeta: metav1.ObjectMeta{
+		Namespace: c.Namespace, Name: c.Name, Labels: map[string]string{v1alpha1.LabelHarborCluster: c.Name}, Finalizers: []string{v1alpha1.FinalizerWitness},
+		// It blocks its owner: in a deletion in the foreground Kubernetes leaves its mark on the HarborCluster until the witness is gone.
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(c, v1alpha1.GroupVersion.WithKind("HarborCluster"))},
+	}}
+}
+
+// EarlierWitness names the Secret that was the witness in earlier versions.
+func EarlierWitness(c *v1alpha1.HarborCluster) *unstructured.Unstructured {
+	return reference(c, SecretKind, c.Name+"-witness")
 }
 
 // Vouches reports whether a witness has the HarborCluster as its owner.
@@ -54,18 +58,6 @@ func Vouches(c *v1alpha1.HarborCluster, witness metav1.Object) bool {
 	_, owned := Disowned(c, witness)
 	return owned
 }
-
-// Formerly reports whether a witness vouches for nobody any more: its owner was taken off, or is an earlier HarborCluster of this name.
-func Formerly(c *v1alpha1.HarborCluster, witness metav1.Object) bool {
-	owner := metav1.GetControllerOf(witness)
-	if owner == nil {
-		return Ours(c, witness)
-	}
-	return owner.APIVersion == v1alpha1.GroupVersion.String() && owner.Kind == "HarborCluster" && owner.Name == c.Name && owner.UID != c.UID
-}
-
-// annotationDescription is Kubernetes' own for a sentence about an object.
-const annotationDescription = "kubernetes.io/description"
 
 // reference names an object.
 func reference(c *v1alpha1.HarborCluster, kind schema.GroupVersionKind, name string) *unstructured.Unstructured {
@@ -99,10 +91,9 @@ const (
 )
 
 // DeletionOf tells how a HarborCluster is being deleted. Kubernetes marks both other ways than the usual one with a finalizer of its own, until it has
-// dealt with the dependents; foreground says that its mark for the removal of dependents was seen before. What is left is told by the witness: with the
-// HarborCluster as its owner it says that nothing is orphaned, and without that all is. One that is not the recorded one says nothing. Without a
-// witness only a removal that has begun is known to be one: no deletion changes its kind.
-func DeletionOf(c *v1alpha1.HarborCluster, witness metav1.Object, foreground bool) Deletion {
+// dealt with the dependents. What is left is told by the witness: with the HarborCluster as its owner it says that nothing is orphaned, and without that all is.
+// One that is not the recorded one says nothing. Without a witness only a removal that has begun is known to be one: no deletion changes its kind.
+func DeletionOf(c *v1alpha1.HarborCluster, witness metav1.Object) Deletion {
 	switch {
 	case slices.Contains(c.Finalizers, metav1.FinalizerOrphanDependents):
 		return DeletionOrphans
@@ -111,7 +102,7 @@ func DeletionOf(c *v1alpha1.HarborCluster, witness metav1.Object, foreground boo
 			return DeletionRemoves
 		}
 		return DeletionOrphans
-	case c.Status.Removal != nil, foreground, slices.Contains(c.Finalizers, metav1.FinalizerDeleteDependents):
+	case c.Status.Removal != nil, slices.Contains(c.Finalizers, metav1.FinalizerDeleteDependents):
 		return DeletionRemoves
 	}
 	return DeletionUnknown

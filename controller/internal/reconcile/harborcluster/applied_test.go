@@ -79,7 +79,7 @@ func (s *suite) writes() func() []string {
 		},
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			// The witness is no child.
-			if o.GetName() != "sample-witness" {
+			if _, ok := o.(*v1alpha1.HarborWitness); !ok {
 				refused("create", o)
 			}
 			return c.Create(ctx, o, opts...)

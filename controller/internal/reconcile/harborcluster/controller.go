@@ -52,8 +52,6 @@ type Reconciler struct {
 	definitions definitions
 	// rehearsed has, for each HarborCluster, the mark of the children that were last taken in a rehearsal.
 	rehearsed sync.Map
-	// foreground has the UIDs of the HarborClusters that were seen with Kubernetes' mark for the removal of their dependents.
-	foreground sync.Map
 	// released has the UIDs of the HarborClusters whose data this process saw without them as its owner, Secrets included. No earlier version works beside it.
 	released sync.Map
 	// watch begins to watch a kind of children, once; nil in tests that call Reconcile themselves.
@@ -67,8 +65,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if apierrors.IsNotFound(err) {
 			forgetMetrics(req.NamespacedName)
 			r.rehearsed.Delete(req.NamespacedName)
+			err = r.witnesses().Dismiss(ctx, req.NamespacedName)
 		}
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return kube.Retry(ctx, ctrl.Result{}, err)
 	}
 	if !c.DeletionTimestamp.IsZero() {
 		return r.end(ctx, c)

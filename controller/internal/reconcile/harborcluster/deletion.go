@@ -52,8 +52,12 @@ func (r *Reconciler) end(ctx context.Context, c *v1alpha1.HarborCluster) (ctrl.R
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if c.DeletionTimestamp.IsZero() || !controllerutil.ContainsFinalizer(c, v1alpha1.FinalizerHarbor) {
+	if c.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
+	}
+	if !controllerutil.ContainsFinalizer(c, v1alpha1.FinalizerHarbor) {
+		// The process before may have ended right here.
+		return kube.Retry(ctx, ctrl.Result{}, r.witnesses().Dismiss(ctx, client.ObjectKeyFromObject(c)))
 	}
 	s := newScope(c)
 	done, waits, err := r.carryOut(ctx, s)
@@ -75,8 +79,9 @@ func (r *Reconciler) end(ctx context.Context, c *v1alpha1.HarborCluster) (ctrl.R
 	}
 	err = kube.RemoveFinalizer(ctx, r.Client, s.cluster, v1alpha1.FinalizerHarbor)
 	if err == nil {
-		r.foreground.Delete(c.UID)
 		r.released.Delete(c.UID)
+		// Not before: until then its word counts.
+		err = r.witnesses().Dismiss(ctx, client.ObjectKeyFromObject(c))
 	}
 	return kube.Retry(ctx, ctrl.Result{}, err)
 }
@@ -113,7 +118,7 @@ func (r *Reconciler) carryOut(ctx context.Context, s *scope) (done notice.Note, 
 	case harbor.DeletionOrphans:
 		return kept, "", nil
 	case harbor.DeletionUnknown:
-		return notice.Note{}, "Nobody can tell whether it is deleted with --cascade=orphan, because the Secret " + harbor.Witness(s.cluster).GetName() +
+		return notice.Note{}, "Nobody can tell whether it is deleted with --cascade=orphan, because the HarborWitness " + harbor.Witness(s.cluster).Name +
 			" is not there as it was made: nothing is removed. Set spec.deletionPolicy to Retain, and it ends and keeps all. " +
 			"To remove all after that, make a HarborCluster of this name again with spec.deletionPolicy Delete, wait until its conditions " + v1alpha1.ConditionDatabaseReady +
 			", " + v1alpha1.ConditionCacheReady + " and " + v1alpha1.ConditionStorageReady + " are True, and delete it.", nil
@@ -151,16 +156,11 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 
 // deletionOf tells how the HarborCluster is being deleted.
 func (r *Reconciler) deletionOf(ctx context.Context, s *scope) (harbor.Deletion, error) {
-	witness, err := r.mine(ctx, s, harbor.Witness(s.cluster))
+	witness, err := r.witnesses().Recorded(ctx, s.cluster)
 	if err != nil {
 		return harbor.DeletionUnknown, err
 	}
-	var seen metav1.Object
-	if witness != nil {
-		seen = witness
-	}
-	_, foreground := r.foreground.Load(s.cluster.UID)
-	how := harbor.DeletionOf(s.cluster, seen, foreground)
+	how := harbor.DeletionOf(s.cluster, witness)
 	if how != harbor.DeletionUnknown {
 		return how, nil
 	}

@@ -410,7 +410,7 @@ func (s *suite) dealWith(owner *v1alpha1.HarborCluster) {
 	if !orphan && !foreground && !s.gone() {
 		return
 	}
-	for _, k := range childKinds {
+	for _, k := range append(slices.Clone(childKinds), v1alpha1.GroupVersion.WithKind("HarborWitness")) {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(k)
 		must(s.t, s.client.List(s.t.Context(), list, client.InNamespace(s.namespace)))
@@ -426,13 +426,43 @@ func (s *suite) dealWith(owner *v1alpha1.HarborCluster) {
 			}
 		}
 	}
-	if !s.gone() {
+	if !s.gone() && (orphan || !s.blocked(owner)) {
 		c := s.get()
 		c.Finalizers = slices.DeleteFunc(c.Finalizers, func(f string) bool {
 			return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
 		})
 		must(s.t, s.client.Update(s.t.Context(), c))
 	}
+}
+
+// blocked reports whether a dependent is left that blocks the deletion of its owner, which keeps Kubernetes' mark for a deletion in the foreground.
+func (s *suite) blocked(owner *v1alpha1.HarborCluster) bool {
+	w := s.witness()
+	return w != nil && slices.ContainsFunc(w.OwnerReferences, func(r metav1.OwnerReference) bool {
+		return r.UID == owner.UID && r.BlockOwnerDeletion != nil && *r.BlockOwnerDeletion
+	})
+}
+
+// witness returns the witness; nil if there is none.
+func (s *suite) witness() *v1alpha1.HarborWitness {
+	s.t.Helper()
+	w := &v1alpha1.HarborWitness{}
+	err := s.client.Get(s.t.Context(), types.NamespacedName{Namespace: s.namespace, Name: "sample"}, w)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	must(s.t, err)
+	return w
+}
+
+// unwitnessed removes the witness by force, as nobody but a person would.
+func (s *suite) unwitnessed() {
+	s.t.Helper()
+	w := s.witness()
+	must(s.t, s.client.Delete(s.t.Context(), w))
+	w = s.witness()
+	w.Finalizers = nil
+	must(s.t, s.client.Update(s.t.Context(), w))
 }
 
 // deleted deletes the HarborCluster, and lets Kubernetes be quicker than the controller, or not.
@@ -509,12 +539,15 @@ func TestDeletion_orphansCountAfterARemovalIsOnRecord(t *testing.T) {
 func TestDeletion_deletesWhatWasOrphanedBefore(t *testing.T) {
 	s := newSuite(t)
 	s.healthy(deletes)
-	first := s.child(harbor.SecretKind, "sample-witness")
+	first := s.witness()
 	s.deleted(metav1.DeletePropagationOrphan, true)
+	if w := s.witness(); w != nil {
+		t.Errorf("the witness is left: %+v", w)
+	}
 	s.secret("redis", "redis-password")
 	s.add(deletes, externalCache)
 	s.reconcile()
-	if again := s.child(harbor.SecretKind, "sample-witness"); again.GetUID() == first.GetUID() || s.get().Status.Witness != again.GetUID() {
+	if again := s.witness(); again.GetUID() == first.GetUID() || s.get().Status.Witness != again.GetUID() {
 		t.Errorf("the witness of before is taken: %v", again)
 	}
 	s.deleted(metav1.DeletePropagationBackground, false)
@@ -561,60 +594,127 @@ func (s *suite) asTheMessageSays() {
 	}
 }
 
-// Kubernetes deletes the witness with everything that has an owner.
+// Kubernetes deletes the witness with everything that has an owner, but the witness stays, and its mark with it: also when nobody saw how it began.
 func TestDeletion_deleteInTheForeground(t *testing.T) {
-	for name, tt := range map[string]struct{ quicker, seen, gone bool }{
-		"the mark is there":                             {false, false, true},
-		"Kubernetes was quicker, and its mark was seen": {true, true, true},
-		"nobody saw the mark":                           {true, false, false},
+	for name, quicker := range map[string]bool{"the mark was seen at once": false, "nobody saw how it began": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newSuite(t)
+			s.healthy(deletes)
+			s.deleted(metav1.DeletePropagationForeground, quicker)
+			holders, secrets := s.data()
+			if !s.gone() || len(holders)+len(secrets) > 0 || s.witness() != nil {
+				t.Errorf("gone: %v; left: %v, %v, %v", s.gone(), holders, secrets, s.witness())
+			}
+		})
+	}
+}
+
+// Deletions in the foreground of a HarborCluster that an earlier version vouched for.
+func TestDeletion_ofAnEarlierVersion(t *testing.T) {
+	for name, tt := range map[string]struct {
+		policy  metav1.DeletionPropagation
+		removed bool
+	}{
+		"in the background": {metav1.DeletePropagationBackground, true},
+		"orphaned":          {metav1.DeletePropagationOrphan, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSuite(t)
 			s.healthy(deletes)
-			if tt.seen {
-				c := s.get()
-				c.Finalizers = append(c.Finalizers, metav1.FinalizerDeleteDependents)
-				s.r.noteForeground(c)
+			s.earlier()
+			s.deleted(tt.policy, true)
+			if holders, _ := s.data(); !s.gone() || tt.removed != (len(holders) == 0) {
+				t.Errorf("gone: %v; left: %v", s.gone(), holders)
 			}
-			s.deleted(metav1.DeletePropagationForeground, tt.quicker)
-			holders, secrets := s.data()
-			if s.gone() != tt.gone || tt.gone != (len(holders)+len(secrets) == 0) {
-				t.Errorf("gone: %v; left: %v, %v", s.gone(), holders, secrets)
+		})
+	}
+	t.Run("this version takes over", func(t *testing.T) {
+		s := newSuite(t)
+		s.healthy(deletes)
+		s.earlier()
+		s.reconcile()
+		if w := s.witness(); w == nil || s.get().Status.Witness != w.UID || s.child(harbor.SecretKind, "sample-witness") != nil {
+			t.Errorf("the witness is %+v, and %s is on record", w, s.get().Status.Witness)
+		}
+	})
+}
+
+// earlier puts a Secret into the place of the witness, as earlier versions did.
+func (s *suite) earlier() {
+	s.t.Helper()
+	s.unwitnessed()
+	c := s.get()
+	w := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: s.namespace, Name: "sample-witness", Labels: map[string]string{v1alpha1.LabelHarborCluster: c.Name},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(c, v1alpha1.GroupVersion.WithKind("HarborCluster"))},
+	}}
+	must(s.t, s.client.Create(s.t.Context(), w))
+	c.Status.Witness = w.UID
+	must(s.t, s.client.Status().Update(s.t.Context(), c))
+}
+
+// A process may end between the last write to a HarborCluster and the removal of its witness. The next one removes it, and it keeps no namespace.
+func TestDeletion_witnessOfNobody(t *testing.T) {
+	for name, policy := range map[string]metav1.DeletionPropagation{
+		"orphaned": metav1.DeletePropagationOrphan, "in the background": metav1.DeletePropagationBackground, "in the foreground": metav1.DeletePropagationForeground,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSuite(t)
+			s.healthy()
+			s.ask(client.PropagationPolicy(policy))
+			s.dealWith(s.get())
+			s.intercept(interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+				if _, ok := o.(*v1alpha1.HarborWitness); ok {
+					return context.Canceled
+				}
+				return c.Delete(ctx, o, opts...)
+			}})
+			if _, err := s.try(); err == nil {
+				t.Error("the process did not end")
 			}
-			if tt.gone {
-				return
+			if s.witness() == nil {
+				t.Fatal("the witness went first")
 			}
-			s.withoutOwners()
-			s.expect(v1alpha1.HarborHealthy, "Ready", "Unknown", "Deleting", "sample-witness")
-			s.asTheMessageSays()
+			s.plain()
+			_, err := s.try()
+			must(t, err)
+			if w := s.witness(); w != nil {
+				t.Errorf("it is left: %+v", w)
+			}
+			if policy == metav1.DeletePropagationForeground {
+				s.dealWith(s.get())
+			}
+			if !s.gone() {
+				t.Errorf("it is held: %v", s.get().Finalizers)
+			}
 		})
 	}
 }
 
 func TestDeletion_withoutTheWitnessNothingIsRemoved(t *testing.T) {
-	for name, change := range map[string]func(s *suite, witness *unstructured.Unstructured){
-		"it is gone": func(*suite, *unstructured.Unstructured) {},
-		"another one is in its place": func(s *suite, witness *unstructured.Unstructured) {
-			witness.SetUID("")
-			witness.SetResourceVersion("")
+	for name, change := range map[string]func(s *suite, witness *v1alpha1.HarborWitness){
+		"it is gone": func(*suite, *v1alpha1.HarborWitness) {},
+		"another one is in its place": func(s *suite, witness *v1alpha1.HarborWitness) {
+			witness.UID, witness.ResourceVersion = "", ""
 			must(s.t, s.client.Create(s.t.Context(), witness))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSuite(t)
 			s.healthy(deletes)
-			witness := s.child(harbor.SecretKind, "sample-witness")
-			must(t, s.client.Delete(t.Context(), witness))
-			change(s, witness.DeepCopy())
+			witness := s.witness()
+			s.unwitnessed()
+			change(s, witness)
 			s.deleted(metav1.DeletePropagationBackground, false)
 			s.withoutOwners()
-			s.expect(v1alpha1.HarborHealthy, "Ready", "Unknown", "Deleting", "nothing is removed")
+			s.expect(v1alpha1.HarborHealthy, "Ready", "Unknown", "Deleting", "HarborWitness sample is not there as it was made: nothing is removed")
+			s.asTheMessageSays()
 		})
 	}
 	t.Run("the next pass makes it again", func(t *testing.T) {
 		s := newSuite(t)
 		s.healthy(deletes)
-		must(t, s.client.Delete(t.Context(), s.child(harbor.SecretKind, "sample-witness")))
+		s.unwitnessed()
 		s.reconcile()
 		s.deleted(metav1.DeletePropagationBackground, false)
 		if holders, secrets := s.data(); !s.gone() || len(holders)+len(secrets) > 0 {
@@ -628,7 +728,7 @@ func TestDeletion_latePassDoesNotVouch(t *testing.T) {
 	for name, change := range map[string]func(*suite){
 		"orphaned": func(*suite) {},
 		"and without any": func(s *suite) {
-			must(s.t, s.client.Delete(s.t.Context(), s.child(harbor.SecretKind, "sample-witness")))
+			s.unwitnessed()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -673,8 +773,11 @@ func TestDeletion_withoutRights(t *testing.T) {
 					return apierrors.NewForbidden(schema.GroupResource{Resource: "harbors"}, o.GetName(), errors.New(`User "quarry" cannot delete resource`))
 				}})
 			}
-			_, err := s.try()
-			must(t, err)
+			for range 4 {
+				_, err := s.try()
+				must(t, err)
+				s.removeRedis()
+			}
 			if s.gone() != tt.gone {
 				t.Errorf("gone: %v", s.gone())
 			}

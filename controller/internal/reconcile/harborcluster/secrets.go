@@ -2,19 +2,16 @@ package harborcluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"quarry.storage/quarry/controller/internal/decide/harbor"
 	"quarry.storage/quarry/controller/internal/kube"
+	"quarry.storage/quarry/controller/internal/reconcile/harborcluster/witness"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -136,58 +133,20 @@ func (r *Reconciler) settle(ctx context.Context, s *scope) error {
 // vouch sees to it that there is a witness of how the HarborCluster is deleted, and that its UID is on record. The record is written only while the
 // HarborCluster is as it was read, which was not being deleted: if the recorded witness has no owner later, Kubernetes took it off.
 func (r *Reconciler) vouch(ctx context.Context, s *scope) error {
-	want := harbor.Witness(s.cluster)
-	have := &unstructured.Unstructured{}
-	have.SetGroupVersionKind(want.GroupVersionKind())
-	switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(want), have); {
-	case apierrors.IsNotFound(err):
-	case err != nil:
-		return fmt.Errorf("get secret %s: %w", want.GetName(), err)
-	case harbor.Vouches(s.cluster, have):
-		return r.recordWitness(ctx, s, have.GetUID())
-	case !harbor.Formerly(s.cluster, have):
-		s.faults = append(s.faults, harbor.Fault{
-			Part: harbor.Service, Reason: v1alpha1.ReasonNameConflict,
-			Message: describe(want) + " exists and was not made for this HarborCluster: it is left alone. Rename one of them.",
-		})
-		s.again[harbor.Service] = true
-		return nil
-	default:
-		// The deletion of this very HarborCluster may just have begun.
-		if err := r.alive(ctx, s); err != nil {
-			return err
-		}
-		if err := kube.DeleteUnchanged(ctx, r.Client, have); err != nil {
-			return err
-		}
-	}
-	// It is never applied over one that is there: that would give an owner back that Kubernetes took off.
-	if err := r.Client.Create(ctx, want, kube.FieldOwner); err != nil {
-		return fmt.Errorf("create secret %s: %w", want.GetName(), err)
-	}
-	logf.FromContext(ctx).Info("Made witness", "name", want.GetName())
-	return r.recordWitness(ctx, s, want.GetUID())
-}
-
-// recordWitness writes the UID of the witness down, unless anything about the HarborCluster was changed since it was read.
-func (r *Reconciler) recordWitness(ctx context.Context, s *scope, uid types.UID) error {
-	if s.cluster.Status.Witness == uid {
-		return nil
+	uid, err := r.witnesses().Vouch(ctx, s.cluster)
+	before := s.cluster.Status.Witness
+	if err != nil || before == uid {
+		return err
 	}
 	s.cluster.Status.Witness = uid
-	_, err := kube.WriteStatus(ctx, r.Client, s.before, s.cluster)
+	_, err = kube.WriteStatus(ctx, r.Client, s.before, s.cluster)
 	s.before = s.cluster.DeepCopy()
-	return err
+	if err != nil || before == "" {
+		return err
+	}
+	return r.witnesses().Succeed(ctx, s.cluster, before)
 }
 
-// alive is an error unless the HarborCluster itself, and not what is cached of it, is without a deletion.
-func (r *Reconciler) alive(ctx context.Context, s *scope) error {
-	now := &v1alpha1.HarborCluster{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.cluster), now); err != nil {
-		return fmt.Errorf("get harborcluster %s: %w", s.cluster.Name, err)
-	}
-	if now.UID != s.cluster.UID || now.DeletionTimestamp != nil {
-		return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("harborclusters").GroupResource(), s.cluster.Name, errors.New("it is being deleted"))
-	}
-	return nil
+func (r *Reconciler) witnesses() witness.Keeper {
+	return witness.Keeper{Client: r.Client, Live: r.Live}
 }

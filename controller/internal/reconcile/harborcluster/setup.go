@@ -3,7 +3,6 @@ package harborcluster
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -58,7 +57,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, children cache.Cache) er
 		return harbor.IsDefinition(o.GetName()) || issuer.IsDefinition(o.GetName())
 	})
 	c, err := ctrl.NewControllerManagedBy(mgr).
-		For(&v1alpha1.HarborCluster{}, builder.WithPredicates(predicate.NewPredicateFuncs(r.noteForeground), predicate.GenerationChangedPredicate{})).
+		For(&v1alpha1.HarborCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		// A HarborCluster that is gone before its witness was removed is asked for once more, at the beginning too.
+		WatchesMetadata(&v1alpha1.HarborWitness{}, &handler.EnqueueRequestForObject{}).
 		WatchesMetadata(kube.Definition(), everyone, builder.WithPredicates(known)).
 		Watches(&storagev1.StorageClass{}, everyone, builder.WithPredicates(kube.Created)).
 		WatchesRawSource(kind(children, appsv1.SchemeGroupVersion.WithKind("StatefulSet"), ofRedis)).
@@ -79,15 +80,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, children cache.Cache) er
 		return kind(children, k, owner)
 	})
 	return nil
-}
-
-// noteForeground remembers that a HarborCluster is deleted together with its dependents. Kubernetes takes its mark off when they are gone, which may be
-// before the next look, and the witness is gone then.
-func (r *Reconciler) noteForeground(o client.Object) bool {
-	if slices.Contains(o.GetFinalizers(), metav1.FinalizerDeleteDependents) {
-		r.foreground.Store(o.GetUID(), true)
-	}
-	return true
 }
 
 // kind is a source of the changes of one kind.

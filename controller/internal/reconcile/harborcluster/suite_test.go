@@ -218,10 +218,6 @@ func (s *suite) written() map[string]string {
 		}
 		must(s.t, err)
 		for _, o := range list.Items {
-			if k == harbor.SecretKind && o.GetName() == "sample-witness" {
-				// It is there whatever the spec says, and nothing uses it.
-				continue
-			}
 			all[k.Kind+" "+o.GetName()] = o.GetResourceVersion()
 		}
 	}
