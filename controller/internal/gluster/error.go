@@ -3,6 +3,7 @@ package gluster
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"unicode"
 )
@@ -87,6 +88,24 @@ func IsPending(err error) bool {
 		return e.Pending
 	}
 	return err != nil
+}
+
+// Said returns what a server said to a call that failed, short and in one line, or what kept the call from being made. It is empty if the call was made and had no
+// answer, or one that tells no error.
+func Said(err error) string {
+	var e *Error
+	if !errors.As(err, &e) || e.Pending && e.Status < http.StatusBadRequest {
+		return ""
+	}
+	var all []string
+	if e.Status != 0 {
+		all = append(all, fmt.Sprintf("HTTP status %d", e.Status))
+	}
+	all = append(all, e.Messages[:min(len(e.Messages), 3)]...)
+	if e.cause != nil {
+		all = append(all, clean(e.cause.Error()))
+	}
+	return strings.TrimRight(strings.Join(all, ": "), " .")
 }
 
 const maxMessage = 300

@@ -102,6 +102,8 @@ const (
 	ReasonBrickMoving = "BrickMoving"
 	// ReasonAnswerLost: glusterd2 was asked to move a brick and gave no answer. It may still do so.
 	ReasonAnswerLost = "AnswerLost"
+	// ReasonRequestFailed: glusterd2 was asked to move a brick, and answered with an error, which the message has.
+	ReasonRequestFailed = "RequestFailed"
 	// ReasonBrickReturned: a brick that was replaced is in its volume again. Its data are old, and a person has to look at them.
 	ReasonBrickReturned = "BrickReturned"
 	// ReasonHealing: the data are copied to the brick that was moved, or to others of its volume.

@@ -194,6 +194,10 @@ type GlusterMove struct {
 	Asked   metav1.Time    `json:"asked"`
 	// +optional
 	Answered bool `json:"answered,omitempty"`
+	// Failure is what glusterd2 said to the request, if it said that it failed; empty otherwise. Without Answered such a request may have taken effect even so.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Failure string `json:"failure,omitempty"`
 	// Successor is the ID of the brick that is in its place.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64

@@ -455,10 +455,16 @@ func (s *suite) halt(name string) {
 // than 300 MB: a test may move one brick many times.
 func (s *suite) volume() {
 	s.t.Helper()
+	s.volumeOf(2 << 30)
+}
+
+// volumeOf makes the volume v with a size.
+func (s *suite) volumeOf(size uint64) {
+	s.t.Helper()
 	const name = "v"
 	c := s.world.Begin(s.anyone("").Node)
 	defer c.End()
-	if _, f := volume.Create(c, volume.CreateRequest{Name: name, Size: 2 << 30, Replica: 3}); f != nil {
+	if _, f := volume.Create(c, volume.CreateRequest{Name: name, Size: size, Replica: 3}); f != nil {
 		s.t.Fatal(f.Errors)
 	}
 	if _, f := volume.Start(c, name, volume.StartRequest{}); f != nil {

@@ -227,6 +227,7 @@ func TestDecide_resumes(t *testing.T) {
 			}
 		}
 	}
+	said := func(then func(*move)) func(*move) { return func(m *move) { then(m); m.Failure = mkfs } }
 	lost := func(d time.Duration) func(*move) { return func(m *move) { m.Answered, m.Asked = false, *ago(d) } }
 	for name, row := range map[string]struct {
 		move  func(*move)
@@ -238,6 +239,10 @@ func TestDecide_resumes(t *testing.T) {
 		"no answer, and a clock that was set back":           {lost(-time.Hour), nil, "Wait AnswerLost? after 10m0s"},
 		"no answer, and it was done":                         {lost(time.Minute), []edit{moved}, "Record 4"},
 		"no answer for long: it is looked up, and asked for": {lost(LostAnswer), nil, "Ask ReplaceBrick of a-id on d-id again 1"},
+		"it failed, and may be done even so":                 {said(lost(time.Minute)), nil, "Wait RequestFailed? after 9m0s"},
+		"it failed, and was done":                            {said(lost(time.Minute)), []edit{moved}, "Record 4"},
+		"it failed long ago":                                 {said(lost(LostAnswer)), nil, "Ask ReplaceBrick of a-id on d-id again 1"},
+		"refused with a reason":                              {said(func(m *move) { m.Asked = *ago(30 * time.Second) }), nil, "Wait RequestFailed after 30s"},
 		"but not while the lock may be held":                 {lost(LostAnswer), []edit{func(f *Facts) { f.volume().Heal = nil }}, "Wait PoolUnknown?"},
 		"nor while a brick does not run":                     {lost(LostAnswer), []edit{func(f *Facts) { f.brick(1).Online = gluster.No }}, "Wait BrickDown"},
 		"refused a moment ago":                               {func(m *move) { m.Asked = *ago(30 * time.Second) }, nil, "Wait BrickMoving after 30s"},
@@ -263,6 +268,7 @@ func TestDecide_resumes(t *testing.T) {
 
 		"a heal is asked for":          {func(m *move) { m.Successor = "4" }, []edit{moved}, "Ask HealVolume"},
 		"which was refused":            {both(filling, func(m *move) { m.HealAsked, m.Asked = nil, *ago(30 * time.Second) }), []edit{moved}, "Wait Healing after 30s"},
+		"which was refused, and why":   {said(both(filling, func(m *move) { m.HealAsked, m.Asked = nil, *ago(30 * time.Second) })), []edit{moved}, "Wait RequestFailed after 30s"},
 		"and is asked for again":       {both(filling, func(m *move) { m.HealAsked = nil }), []edit{moved}, "Ask HealVolume again 1"},
 		"refused twice":                {both(filling, func(m *move) { m.HealAsked, m.Asked, m.Repeated = nil, *ago(time.Minute), 1 }), []edit{moved}, "Wait Healing after 1m0s"},
 		"which had no answer":          {both(filling, lost(time.Minute), func(m *move) { m.HealAsked = nil }), []edit{moved}, "Wait AnswerLost? after 9m0s"},
@@ -299,9 +305,18 @@ func TestDecide_resumes(t *testing.T) {
 			if d.Message == "" || d.Reason == "" || d.Status == "" {
 				t.Errorf("says too little: %+v", d)
 			}
+			if d.Move != nil && d.Move.Failure != "" {
+				t.Errorf("what was said to a request before stays: %+v", d.Move)
+			}
+			if d.Reason == v1alpha1.ReasonRequestFailed && (!strings.Contains(d.Message, mkfs) || !strings.Contains(d.Message, "asked again at "+now.Add(d.Wake).Format(time.RFC3339))) {
+				t.Errorf("what was said, or when it is asked again, is not told: %s", d.Message)
+			}
 		})
 	}
 }
+
+// mkfs is what glusterd2 says when a brick would be smaller than an XFS may be.
+const mkfs = "HTTP status 500: a txn step failed: Filesystem must be larger than 300MB"
 
 // TestAnswered: a heal counts from when it was asked for, and only if it was taken.
 func TestAnswered(t *testing.T) {

@@ -49,12 +49,15 @@ func (e emptying) ask(m v1alpha1.GlusterMove, request v1alpha1.GlusterRequest, f
 	if m.Request == request {
 		if left := Backoff<<min(max(m.Repeated, 0), 4) - e.since(m.Asked.Time); m.Answered && left > 0 {
 			d := wait(metav1.ConditionFalse, v1alpha1.ReasonBrickMoving, "glusterd2 was asked for %s of volume %s, and it was not done. It is asked again.", request, m.Volume)
+			if m.Failure != "" {
+				d = wait(metav1.ConditionFalse, v1alpha1.ReasonRequestFailed, "glusterd2 was asked for %s of volume %s, and did nothing: %s. It is asked again at %s.", request, m.Volume, m.Failure, e.at(left))
+			}
 			d.Wake = left
 			return d
 		}
 		repeated = min(max(m.Repeated, 0)+1, 1000)
 	}
-	m.Request, m.Asked, m.Answered, m.Repeated = request, metav1.Time{Time: e.Now}, false, repeated
+	m.Request, m.Asked, m.Answered, m.Failure, m.Repeated = request, metav1.Time{Time: e.Now}, false, "", repeated
 	return Decision{
 		Action: Ask, Move: &m, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonBrickMoving, Message: fmt.Sprintf(format, args...),
 	}

@@ -31,8 +31,8 @@ func (e emptying) resume(m v1alpha1.GlusterMove) Decision {
 	if !gluster.SameID(b.ID, m.Successor) {
 		m.Successor, m.HealAsked, m.CleanSince = b.ID, nil, nil
 		if m.Request == v1alpha1.GlusterReplaceBrick {
-			// The volume itself is the answer.
-			m.Answered = true
+			// The volume itself is the answer, whatever else was said.
+			m.Answered, m.Failure = true, ""
 		}
 		return record(m, "The brick %s of volume %s was replaced by %s.", m.Path, v.Name, b.Path)
 	}
@@ -58,7 +58,7 @@ func record(m v1alpha1.GlusterMove, format string, args ...any) Decision {
 	}
 }
 
-// unanswered waits for a request that had no answer: it may still take effect (x044, k023), and until then no other is made.
+// unanswered waits for a request that had no answer, or failed halfway: it may still take effect (x044, k023), and until then no other is made.
 func (e emptying) unanswered(m v1alpha1.GlusterMove) *Decision {
 	if m.Answered || m.Request == "" {
 		return nil
@@ -69,9 +69,16 @@ func (e emptying) unanswered(m v1alpha1.GlusterMove) *Decision {
 	}
 	d := wait(metav1.ConditionUnknown, v1alpha1.ReasonAnswerLost, "glusterd2 gave no answer to %s of volume %s, and may still do it. It is looked up, and asked again after %s.",
 		m.Request, m.Volume, LostAnswer)
+	if m.Failure != "" {
+		d = wait(metav1.ConditionUnknown, v1alpha1.ReasonRequestFailed, "glusterd2 was asked for %s of volume %s, and failed: %s. The request may have taken effect even so. It is looked up, and asked again at %s.",
+			m.Request, m.Volume, m.Failure, e.at(left))
+	}
 	d.Wake = left
 	return &d
 }
+
+// at is the time after a while, as text.
+func (e emptying) at(left time.Duration) string { return e.Now.Add(left).UTC().Format(time.RFC3339) }
 
 // again asks once more for a brick that is still in its place.
 func (e emptying) again(v gluster.Volume, m v1alpha1.GlusterMove) Decision {
@@ -144,7 +151,9 @@ func (e emptying) fill(v gluster.Volume, b gluster.Brick, m v1alpha1.GlusterMove
 
 func (e emptying) heal(v gluster.Volume, m v1alpha1.GlusterMove) Decision {
 	d := e.ask(m, v1alpha1.GlusterHealVolume, "All data of volume %s are looked at, and copied to the new brick.", v.Name)
-	d.Reason = v1alpha1.ReasonHealing
+	if d.Reason == v1alpha1.ReasonBrickMoving {
+		d.Reason = v1alpha1.ReasonHealing
+	}
 	return d
 }
 

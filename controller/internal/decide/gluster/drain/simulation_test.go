@@ -138,24 +138,24 @@ func (w *world) volume(name string) *gluster.Volume {
 }
 
 // do sends a request. It answers, or it does not, and what it asks for happens, or not, or later.
-func (w *world) do(d Decision) (answered, done bool) {
+func (w *world) do(d Decision) (answered, done bool, said string) {
 	m := *d.Move
 	act := w.effect(m, d.Limit)
 	switch w.rand.IntN(8) {
 	case 0:
-		return true, false
+		return true, false, "refused"
 	case 1:
 		act()
-		return false, true
+		return false, true, []string{"", "failed after it was done"}[w.rand.IntN(2)]
 	case 2:
-		return false, false
+		return false, false, ""
 	case 3:
 		w.hung++
 		w.late = append(w.late, late{at: w.now.Add(time.Duration(1+w.rand.IntN(8)) * time.Minute), volume: m.Volume, do: act})
-		return false, false
+		return false, false, []string{"", "failed before it is done"}[w.rand.IntN(2)]
 	}
 	act()
-	return true, true
+	return true, true, ""
 }
 
 // effect is what a request does when it goes on. It has read the volume before.
@@ -251,8 +251,11 @@ func (w *world) pass() {
 			if w.rand.IntN(10) == 0 {
 				continue // Killed before the request.
 			}
-			answered, done := w.do(d)
-			if answered && w.rand.IntN(10) > 0 { // Or killed after it.
+			answered, done, said := w.do(d)
+			if w.rand.IntN(10) == 0 {
+				continue // Or killed after it.
+			}
+			if n.Move.Failure = said; answered {
 				n.Move = new(Answered(*n.Move, done))
 			}
 		case Rest:

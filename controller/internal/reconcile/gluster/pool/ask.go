@@ -36,6 +36,8 @@ func Ask(ctx context.Context, owner client.API, d drain.Decision, peers []gluste
 	default:
 		return m, fmt.Errorf("the request %q is not known", m.Request)
 	}
+	// What was said is on record with the request: nobody says it again.
+	m.Failure = client.Said(err)
 	if client.IsPending(err) {
 		return m, err
 	}
