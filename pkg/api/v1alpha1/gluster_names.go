@@ -29,6 +29,8 @@ const (
 	ConditionNodesReady = "NodesReady"
 	// ConditionTemplatesSized: every template has as many nodes as its threshold says. Volumes are served all the same, so Ready does not depend on it.
 	ConditionTemplatesSized = "TemplatesSized"
+	// ConditionPodsCurrent: every pod of a server and of etcd is as its workload would make it now. Volumes are served by the others, too, so Ready does not depend on it.
+	ConditionPodsCurrent = "PodsCurrent"
 	// ConditionReplicationConfigured is never True: nothing acts on spec.replication yet. Ready does not depend on it.
 	ConditionReplicationConfigured = "ReplicationConfigured"
 )
@@ -45,6 +47,8 @@ const (
 	ConditionPeerOnline = "PeerOnline"
 	// ConditionDevicesReady: every device is registered, and enabled exactly while the node takes bricks.
 	ConditionDevicesReady = "DevicesReady"
+	// ConditionPodCurrent: the pod of the node is as its workload would make it now. Ready does not depend on it.
+	ConditionPodCurrent = "PodCurrent"
 	// ConditionDrained: the node holds no brick any more, and what was moved is whole elsewhere. Only nodes that are deleted have it.
 	ConditionDrained = "Drained"
 	// ConditionRemoved: the node left the pool, and what was made for it is gone. Only nodes that are deleted have it.
@@ -94,6 +98,15 @@ const (
 	ReasonPeerConflict = "PeerConflict"
 	// ReasonDeviceDisabled: the devices of the node are disabled, as it takes no bricks.
 	ReasonDeviceDisabled = "DeviceDisabled"
+)
+
+// Reasons of whether pods are as the spec has them.
+const (
+	ReasonPodsCurrent = "PodsCurrent"
+	// ReasonPodReplaced: a pod of an earlier template is replaced.
+	ReasonPodReplaced = "PodReplaced"
+	// ReasonRolloutWaits: pods are of an earlier template, and none is replaced now; the message says why.
+	ReasonRolloutWaits = "RolloutWaits"
 )
 
 // Reasons of how a node is emptied and removed.

@@ -49,6 +49,8 @@ type Facts struct {
 	// Nodes are all of the cluster.
 	Nodes []Node
 	Pool  gluster.Pool
+	// Restarting is a pod of a server or of etcd that is just being replaced; empty when none is. No brick begins to be moved meanwhile.
+	Restarting string
 	// Started is when this leader began, Now the time.
 	Started, Now time.Time
 }
@@ -105,6 +107,9 @@ func Decide(name string, f Facts) Decision {
 	d := e.next()
 	if d.Action != Ask {
 		return d
+	}
+	if e.Restarting != "" {
+		return wait(metav1.ConditionFalse, v1alpha1.ReasonDrainWaits, "The pod %s is being replaced first.", e.Restarting)
 	}
 	if turn := e.turn(d.Move.Volume); turn != "" {
 		return wait(metav1.ConditionFalse, v1alpha1.ReasonDrainWaits, "%s", turn)
@@ -286,14 +291,4 @@ func first(names []string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:10], ", "), len(names)-10)
 	}
 	return strings.Join(names, ", ")
-}
-
-// Answered is the record after an answer to the request that it has: the request took effect, or was refused and will not any more.
-func Answered(m v1alpha1.GlusterMove, done bool) v1alpha1.GlusterMove {
-	m.Answered = true
-	if done && m.Request == v1alpha1.GlusterHealVolume {
-		m.HealAsked = new(m.Asked)
-		m.CleanSince = nil
-	}
-	return m
 }

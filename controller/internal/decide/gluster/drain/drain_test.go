@@ -169,6 +169,7 @@ func TestDecide_next(t *testing.T) {
 		"nothing is left":    {[]edit{func(f *Facts) { f.brick(0).Peer = "d-id" }}, "Rest"},
 		"a snapshot is left": {[]edit{func(f *Facts) { *f.Pool.Snapshots = *f.Pool.Volumes; f.Pool.Volumes = &[]gluster.Volume{} }}, "Wait SnapshotHolds"},
 
+		"a pod is being replaced":                {[]edit{func(f *Facts) { f.Restarting = "pool-etcd-0-0" }}, "Wait DrainWaits"},
 		"another brick is being moved":           {[]edit{moving(1, nil)}, "Wait DrainWaits"},
 		"another brick was moved":                {[]edit{moving(1, func(m *v1alpha1.GlusterMove) { m.Whole = true })}, "Ask ReplaceBrick of a-id on d-id"},
 		"another's record, whose server is down": {[]edit{moving(3, func(m *v1alpha1.GlusterMove) { m.Volume = "w"; m.Asked.Time = now.Add(-time.Hour) }), offline(3)}, "Wait ReplacementZoneMissing"},
@@ -259,6 +260,7 @@ func TestDecide_resumes(t *testing.T) {
 			both(lost(time.Minute), func(m *move) { m.Request = v1alpha1.GlusterEnableSelfHeal }), nil,
 			"Wait AnswerLost? after 9m0s",
 		},
+		"a pod is being replaced":         {func(m *move) { m.Successor = "4" }, []edit{moved, func(f *Facts) { f.Restarting = "pool-etcd-0-0" }}, "Ask HealVolume"},
 		"the server is down now":          {nil, []edit{func(f *Facts) { (*f.Pool.Peers)[0].Online = false }}, "Wait PeerDown"},
 		"the volume is gone":              {lost(time.Minute), []edit{func(f *Facts) { f.Pool.Volumes = &[]gluster.Volume{} }}, "Record whole"},
 		"nobody knows whether it is":      {clean, []edit{func(f *Facts) { f.Pool.Volumes = nil }}, "Wait PoolUnknown?"},

@@ -63,6 +63,16 @@ func (e emptying) ask(m v1alpha1.GlusterMove, request v1alpha1.GlusterRequest, f
 	}
 }
 
+// Answered is the record after an answer to the request that it has: the request took effect, or was refused and will not any more.
+func Answered(m v1alpha1.GlusterMove, done bool) v1alpha1.GlusterMove {
+	m.Answered = true
+	if done && m.Request == v1alpha1.GlusterHealVolume {
+		m.HealAsked = new(m.Asked)
+		m.CleanSince = nil
+	}
+	return m
+}
+
 // wait waits until it is no reason any more.
 func (b *block) wait() Decision { return wait(b.status, b.reason, "%s", b.message) }
 
@@ -142,11 +152,8 @@ func copied(v gluster.Volume, m v1alpha1.GlusterMove, b gluster.Brick) *block {
 		if gluster.SameID(other.ID, b.ID) {
 			continue
 		}
-		switch full, why := filled(sub, other); full {
-		case gluster.Unknown:
-			return unsure("Whether brick %s of volume %s has all data is not known: %s.", other.Path, v.Name, why)
-		case gluster.No:
-			return lasting(no(v1alpha1.ReasonHealing, "Brick %s of volume %s may not have all data: %s. Have the whole volume healed (heal full).", other.Path, v.Name, why))
+		if why := complete(v, sub, other); why != nil {
+			return why
 		}
 	}
 	return nil
