@@ -204,7 +204,7 @@ type GlusterClusterStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Templates []GlusterTemplateStatus `json:"templates,omitempty"`
-	// Conditions: Ready, SpecValid, EtcdReady, NodesReady, TemplatesSized, CSIReady, and ReplicationConfigured when replication is given.
+	// Conditions: Ready, SpecValid, EtcdReady, NodesReady, TemplatesSized, CSIReady, PodsCurrent, and ReplicationConfigured when replication is given.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

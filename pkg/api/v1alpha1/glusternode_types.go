@@ -165,7 +165,7 @@ type GlusterNodeStatus struct {
 	// Message says what is wrong with the node, or what it waits for; empty when all is well.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Conditions: Ready, SpecValid, ClaimsReady, WorkloadReady, PeerJoined, PeerOnline and DevicesReady; and while the node is removed Drained and Removed.
+	// Conditions: Ready, SpecValid, ClaimsReady, WorkloadReady, PeerJoined, PeerOnline, DevicesReady and PodCurrent; and while the node is removed Drained and Removed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -100,7 +100,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	for _, m := range s.members {
 		err = errors.Join(err, r.serve(ctx, s, m))
 	}
-	err = errors.Join(err, r.empty(ctx, s), r.whole(ctx, s))
+	err = errors.Join(err, r.empty(ctx, s), r.whole(ctx, s), r.renew(ctx, s))
 	err = errors.Join(err, r.writeStatus(ctx, s))
 	return kube.Retry(ctx, ctrl.Result{RequeueAfter: s.next()}, err)
 }

@@ -48,7 +48,7 @@ func (r *Reconciler) empty(ctx context.Context, s *scope) error {
 
 // drain moves the bricks off a node that is failed. Of one that is lost it has what was moved already filled, and returns why that is not over.
 func (r *Reconciler) drain(ctx context.Context, s *scope, m *member) (*removal.Unfilled, error) {
-	f := drain.Facts{Pool: s.pool, Started: r.Started, Now: s.now}
+	f := drain.Facts{Pool: s.pool, Restarting: s.restarting(), Started: r.Started, Now: s.now}
 	for _, one := range s.members {
 		f.Nodes = append(f.Nodes, one.drain())
 	}

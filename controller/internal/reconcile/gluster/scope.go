@@ -13,6 +13,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/gluster/cluster"
 	"quarry.storage/quarry/controller/internal/decide/gluster/drain"
 	"quarry.storage/quarry/controller/internal/decide/gluster/node"
+	"quarry.storage/quarry/controller/internal/decide/gluster/rollout"
 	"quarry.storage/quarry/controller/internal/decide/gluster/template"
 	"quarry.storage/quarry/controller/internal/decide/notice"
 	servers "quarry.storage/quarry/controller/internal/gluster"
@@ -55,6 +56,8 @@ type scope struct {
 	deleting *cluster.Decision
 	// notes are events about the cluster.
 	notes []notice.Note
+	// rollout says whether pods are as their workloads have them, and which one is replaced.
+	rollout rollout.Decision
 	// blind says why Kubernetes could not be looked at; nil when it could.
 	blind error
 	// soonest is when the pool must be looked at again; zero when it need not be before the usual time.

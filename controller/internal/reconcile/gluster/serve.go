@@ -14,6 +14,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/gluster/node"
 	"quarry.storage/quarry/controller/internal/decide/gluster/workload"
 	servers "quarry.storage/quarry/controller/internal/gluster"
+	"quarry.storage/quarry/controller/internal/reconcile/gluster/pods"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
 )
@@ -81,8 +82,9 @@ func (r *Reconciler) serve(ctx context.Context, s *scope, m *member) error {
 	errs := []error{unmade}
 	f := node.Facts{
 		Node: m.node, Standing: m.standing, Spec: m.spec, Claims: m.claims, Workload: m.answers, Says: m.says.Peer,
-		Address: workload.PeerAddress(m.node), Devices: workload.Devices(m.node), Pool: s.pool,
+		Address: workload.PeerAddress(m.node), Pool: s.pool,
 	}
+	f.Devices, f.Unseen = pods.Has(s.pods[workload.Pod(m.node.Name)], workload.Devices(m.node))
 	if m.conflict {
 		f.Pool = gluster.Pool{}
 	}

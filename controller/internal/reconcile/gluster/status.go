@@ -108,6 +108,9 @@ func (s *scope) fill(m *member) {
 		st.Capacity = space(*m.space)
 	}
 	conditions := m.plan.Conditions
+	if c, told := s.rollout.Nodes[n.Name]; told {
+		conditions = append(slices.Clone(conditions), c)
+	}
 	st.Message = m.plan.Message
 	for condition, c := range map[string]*metav1.Condition{v1alpha1.ConditionDrained: m.drained, v1alpha1.ConditionRemoved: m.removed} {
 		if c != nil {
@@ -170,7 +173,11 @@ func (s *scope) sum() {
 		st.Capacity = space(total)
 	}
 	st.Templates = s.templates()
-	for _, one := range summary.Conditions {
+	conditions := summary.Conditions
+	if s.rollout.Condition.Type != "" {
+		conditions = append(conditions, s.rollout.Condition)
+	}
+	for _, one := range conditions {
 		one.ObservedGeneration = c.Generation
 		meta.SetStatusCondition(&st.Conditions, one)
 	}

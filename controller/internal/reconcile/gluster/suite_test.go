@@ -61,6 +61,10 @@ type suite struct {
 	halted map[string]bool
 	// stuck names workloads whose pod does not end.
 	stuck map[string]bool
+	// broken is an image with which no container runs, and keepClaim a claim that does not go.
+	broken, keepClaim string
+	// tight: no budget lets a pod go.
+	tight bool
 	// die ends the pass that is being made: nobody is asked for anything any more.
 	die func()
 }
@@ -355,9 +359,11 @@ func (s *suite) kubelet() {
 		wanted[workload.Pod(w.Name)] = true
 		s.run(w)
 	}
+	s.budgets()
 	for i := range claims.Items {
 		c := &claims.Items[i]
 		switch {
+		case !c.DeletionTimestamp.IsZero() && c.Name == s.keepClaim:
 		case !c.DeletionTimestamp.IsZero():
 			c.Finalizers = nil
 			must(s.t, client.IgnoreNotFound(s.client.Update(ctx, c)))
@@ -384,18 +390,28 @@ func (s *suite) stopped(w *appsv1.StatefulSet) {
 // run has a pod of a workload, with its server.
 func (s *suite) run(w *appsv1.StatefulSet) {
 	s.t.Helper()
+	if s.broken != "" && w.Spec.Template.Spec.Containers[0].Image == s.broken {
+		s.stall(w)
+		return
+	}
 	ready := !s.halted[w.Name]
 	if w.Labels[v1alpha1.LabelGlusterPart] == workload.PartEtcd {
 		ready = w.Name < workload.Member("pool", s.etcd)
 	} else {
-		s.serve(w, ready)
+		s.serve(w, ready && !s.ends(w))
 	}
+	s.revise(w)
 	p := &corev1.Pod{}
 	err := s.client.Get(s.t.Context(), types.NamespacedName{Namespace: s.namespace, Name: workload.Pod(w.Name)}, p)
-	if apierrors.IsNotFound(err) {
-		p = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: workload.Pod(w.Name), Labels: w.Spec.Template.Labels}, Spec: w.Spec.Template.Spec}
+	switch {
+	case apierrors.IsNotFound(err):
+		p = podOf(w)
 		must(s.t, s.client.Create(s.t.Context(), p))
-	} else {
+	case err == nil && p.DeletionTimestamp != nil && !s.stuck[w.Name]:
+		// The next one is made when this one is gone.
+		s.stopped(w)
+		return
+	default:
 		must(s.t, err)
 	}
 	status := corev1.ConditionFalse
@@ -405,7 +421,8 @@ func (s *suite) run(w *appsv1.StatefulSet) {
 	if len(p.Status.Conditions) == 1 && p.Status.Conditions[0].Status == status {
 		return
 	}
-	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}
+	p.Status.Phase = corev1.PodRunning
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status, LastTransitionTime: metav1.NewTime(s.now())}}
 	must(s.t, s.client.Status().Update(s.t.Context(), p))
 }
 

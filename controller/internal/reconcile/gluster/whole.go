@@ -7,14 +7,19 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/gluster"
 	"quarry.storage/quarry/controller/internal/decide/gluster/cluster"
+	"quarry.storage/quarry/controller/internal/decide/gluster/rollout"
 	"quarry.storage/quarry/controller/internal/decide/gluster/template"
+	"quarry.storage/quarry/controller/internal/decide/gluster/workload"
 	"quarry.storage/quarry/controller/internal/decide/notice"
 	"quarry.storage/quarry/controller/internal/kube"
+	"quarry.storage/quarry/controller/internal/reconcile/gluster/pods"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -29,6 +34,89 @@ func (r *Reconciler) whole(ctx context.Context, s *scope) error {
 		return nil
 	}
 	return errors.Join(r.revert(ctx, s), r.size(ctx, s), r.options(ctx, s), r.drivers(ctx, s))
+}
+
+// renew has one pod replaced whose workload would make another one by now, if nobody misses it.
+func (r *Reconciler) renew(ctx context.Context, s *scope) error {
+	if s.cluster == nil {
+		return nil
+	}
+	// What this pass changed of the workloads is not in what it read before.
+	var sets appsv1.StatefulSetList
+	if err := r.Live.List(ctx, &sets, client.InNamespace(s.key.Namespace), client.MatchingLabels{v1alpha1.LabelGlusterCluster: s.key.Name}); err != nil {
+		return fmt.Errorf("list statefulsets: %w", err)
+	}
+	s.workloads = byName(sets.Items)
+	f := rollout.Facts{Pods: s.running(), Pool: s.pool, Held: s.held(), Now: s.now}
+	for i, p := range f.Pods {
+		if p.Current == gluster.No {
+			f.Pods[i].Machine = pods.Takes(ctx, r.Live, s.pods[p.Name])
+		}
+	}
+	for _, m := range s.members {
+		if m.ours() {
+			f.Nodes = append(f.Nodes, rollout.Node{
+				Name: m.node.Name, Peer: m.peer(), State: m.standing.State(), Answers: m.answers, Condemned: m.condemned(), Moving: m.node.Spec.Move != nil && !m.node.Spec.Move.Whole,
+			})
+		}
+	}
+	s.rollout = rollout.Decide(f)
+	if s.within(s.rollout.Wake); s.rollout.Condition.Status == metav1.ConditionUnknown {
+		s.within(pauseBusy)
+	}
+	if s.rollout.Pod == "" {
+		return nil
+	}
+	refused, err := pods.Replace(ctx, r.Client, s.pods[s.rollout.Pod], s.rollout.Idle)
+	if refused != "" {
+		s.rollout.Refused(refused)
+		s.within(pauseBusy)
+		return nil
+	}
+	if s.acted = true; err == nil {
+		s.tell(corev1.EventTypeNormal, v1alpha1.ReasonPodReplaced, "Replace", s.rollout.Condition.Message)
+	}
+	return err
+}
+
+// running are the pods of etcd and of the servers of all nodes.
+func (s *scope) running() []rollout.Pod {
+	var all []rollout.Pod
+	add := func(name, node string) {
+		all = append(all, pods.Look(name, node, s.workloads[name], s.pods[workload.Pod(name)], s.claims))
+	}
+	for _, name := range s.etcdMembers() {
+		add(name, "")
+	}
+	for _, m := range s.members {
+		if m.ours() && !m.gone {
+			add(m.node.Name, m.node.Name)
+		}
+	}
+	return all
+}
+
+// held says why no pod is replaced, whatever there is. What was done in this pass is not in the facts yet.
+func (s *scope) held() string {
+	switch {
+	case !s.cluster.DeletionTimestamp.IsZero():
+		return "The cluster is being deleted."
+	case s.spec.Status != metav1.ConditionTrue:
+		return "The spec of the cluster is not valid."
+	case s.acted || slices.ContainsFunc(s.members, func(m *member) bool { return m.touched }):
+		return "Something else is being changed in the pool."
+	}
+	return ""
+}
+
+// restarting is a pod of etcd, or of a server of the pool, that is just being replaced; empty when none is.
+func (s *scope) restarting() string {
+	for _, p := range s.running() {
+		if m := s.named(p.Node); p.Restarting(s.now) && (m == nil || m.node.Status.Joined) {
+			return p.Name
+		}
+	}
+	return ""
 }
 
 // nodes are the objects of all members.

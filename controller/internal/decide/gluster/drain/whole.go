@@ -34,7 +34,7 @@ func Lacks(p gluster.Pool, v gluster.Volume) *Lack {
 	case gluster.Unknown:
 		return unsure("Whether volume %s heals itself is not known.", v.Name).lack()
 	case gluster.No:
-		return no(v1alpha1.ReasonHealing, "Volume %s does not heal itself: enable its cluster.self-heal-daemon.", v.Name).lack()
+		return no(v1alpha1.ReasonHealing, "Volume %s does not heal itself: set its option cluster/replicate.self-heal-daemon to on.", v.Name).lack()
 	}
 	if why := healed(v); why != nil {
 		return why.lack()

@@ -25,8 +25,8 @@ type Facts struct {
 	Says string
 	// Address of the server, for other members.
 	Address string
-	// Devices are the paths of spec.storage as the server sees them.
-	Devices []string
+	// Devices are the paths of spec.storage that the server's pod has, and Unseen those that it does not have yet. A server that is told of a path that does not exist may end (a134).
+	Devices, Unseen []string
 	// Pool is what a member of the pool says, other than this node if there is one. Others are the IDs of the cluster's other nodes.
 	Pool   gluster.Pool
 	Others []string
@@ -236,6 +236,9 @@ func (f Facts) devices(p *Plan) outcome {
 	if steps := ReconcileStorageDevices(f.Pool, id, f.Devices, f.Standing.State()); len(steps) > 0 {
 		p.Steps = append(p.Steps, steps...)
 		return no(v1alpha1.ReasonStepTaken, "%d devices are registered or enabled.", len(steps))
+	}
+	if missing := absent(own, f.Unseen); len(missing) > 0 {
+		return no(v1alpha1.ReasonPending, "These devices are in the spec, and not in the pod yet, which is replaced first (PodCurrent): %s.", strings.Join(missing, ", "))
 	}
 	if missing := absent(own, f.Devices); len(missing) > 0 {
 		return no(v1alpha1.ReasonPending, "These devices are not registered: %s.", strings.Join(missing, ", "))

@@ -66,7 +66,7 @@ func (f Facts) runs() (why string, wake time.Duration) {
 func (f Facts) spared(p Pod) string {
 	switch p.Claims {
 	case gluster.No:
-		return fmt.Sprintf("A claim of the pod %s is gone or was deleted, and its data would go with the pod.", p.Name)
+		return fmt.Sprintf("A claim of the pod %s, or of the one in its place, is not there or was deleted: its data would go with the pod, or no other one would start.", p.Name)
 	case gluster.Unknown:
 		return fmt.Sprintf("Whether the claims of the pod %s stay is not known.", p.Name)
 	}

@@ -35,7 +35,7 @@ type Pod struct {
 	Made, Ended, Ready time.Time
 	// Idle: no container of it runs, so nobody misses it.
 	Idle bool
-	// Claims says whether its claims stay when it goes: one that was deleted goes with the pod that uses it.
+	// Claims says whether its claims, and those of the pod in its place, are there and stay: one that was deleted goes with the pod that uses it.
 	Claims gluster.Answer
 	// Machine says whether the machine that it is on takes pods.
 	Machine gluster.Answer
@@ -86,18 +86,17 @@ func Decide(f Facts) Decision {
 	var old, unseen []string
 	for _, p := range f.Pods {
 		switch {
-		case p.Missing:
+		case p.Missing, p.Current == gluster.Unknown:
+			unseen = append(unseen, p.Name)
 		case p.Current == gluster.No:
 			old = append(old, p.Name)
-		case p.Current == gluster.Unknown:
-			unseen = append(unseen, p.Name)
 		}
 	}
 	var d Decision
 	var why string
 	switch {
 	case len(old) == 0 && len(unseen) > 0:
-		d.say(metav1.ConditionUnknown, v1alpha1.ReasonPending, "Kubernetes does not say yet whether these pods are as they should be: %s", list(unseen))
+		d.say(metav1.ConditionUnknown, v1alpha1.ReasonPending, "These pods are not there, or Kubernetes does not say yet whether they are as the spec has them: %s", list(unseen))
 	case len(old) == 0:
 		d.say(metav1.ConditionTrue, v1alpha1.ReasonPodsCurrent, "All pods are as the spec has them.")
 	default:
@@ -135,6 +134,17 @@ func (d *Decision) tell(f Facts, why string) {
 			c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonRolloutWaits, strings.TrimSpace("The pod is of an earlier template, and has its turn later. "+why)
 		}
 		d.Nodes[p.Node] = c
+	}
+}
+
+// Refused tells that the pod which was chosen stays for now, as a budget keeps it.
+func (d *Decision) Refused(why string) {
+	d.say(metav1.ConditionFalse, v1alpha1.ReasonRolloutWaits, "The pod %s is of an earlier template, and is not evicted now: %s", d.Pod, why)
+	for node, c := range d.Nodes {
+		if c.Reason == v1alpha1.ReasonPodReplaced {
+			c.Reason, c.Message = v1alpha1.ReasonRolloutWaits, "The pod is of an earlier template, and is not evicted now: "+why
+			d.Nodes[node] = c
+		}
 	}
 }
 

@@ -65,6 +65,7 @@ func TestDecide(t *testing.T) {
 		"all is well":                        {nil, "b-0"},
 		"all are current":                    {[]edit{current("b-0", gluster.Yes)}, "PodsCurrent"},
 		"nobody knows of one":                {[]edit{current("b-0", gluster.Unknown)}, "Pending?"},
+		"one has none, all others are":       {[]edit{current("b-0", gluster.Yes), pod("a-0", func(p *Pod) { p.Missing = true })}, "Pending?"},
 		"nobody knows of one, another waits": {[]edit{current("etcd-0-0", gluster.Unknown)}, "b-0"},
 		"all are old: etcd first":            {[]edit{current("a-0", gluster.No), current("etcd-2-0", gluster.No), current("etcd-1-0", gluster.No)}, "etcd-1-0"},
 		"all servers are old":                {[]edit{current("a-0", gluster.No), current("c-0", gluster.No)}, "a-0"},
@@ -95,7 +96,7 @@ func TestDecide(t *testing.T) {
 		"a volume without its bricks": {[]edit{func(f *Facts) { f.sub().Bricks[2].Online = gluster.No }}, "RolloutWaits: The brick /c of volume v does not run."},
 		"a volume that is stopped":    {[]edit{func(f *Facts) { f.volume().Started, f.sub().Kind = false, gluster.Distribute }}, "b-0"},
 
-		"its claim was deleted":         {[]edit{pod("b-0", func(p *Pod) { p.Claims = gluster.No })}, "RolloutWaits: A claim of the pod b-0 is gone or was deleted, and its data would go with the pod."},
+		"its claim was deleted":         {[]edit{pod("b-0", func(p *Pod) { p.Claims = gluster.No })}, "RolloutWaits: A claim of the pod b-0, or of the one in its place, is not there or was deleted: its data would go with the pod, or no other one would start."},
 		"nobody knows of its claims":    {[]edit{pod("b-0", func(p *Pod) { p.Claims = gluster.Unknown })}, "RolloutWaits: Whether the claims of the pod b-0 stay is not known."},
 		"its machine is cordoned":       {[]edit{pod("b-0", func(p *Pod) { p.Machine = gluster.No })}, "RolloutWaits: The machine of the pod b-0 takes no pods: another one might not start."},
 		"nobody knows of its machine":   {[]edit{pod("b-0", func(p *Pod) { p.Machine = gluster.Unknown })}, "RolloutWaits: Whether the machine of the pod b-0 takes pods is not known."},
@@ -182,5 +183,19 @@ func TestPod_restarting(t *testing.T) {
 		if got := row.pod.Restarting(now); got != row.want {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// TestDecision_refused: a pod that a budget keeps is told where it was told that it is replaced.
+func TestDecision_refused(t *testing.T) {
+	d := Decide(*scene())
+	d.Refused("No.")
+	for _, c := range []metav1.Condition{d.Condition, d.Nodes["b"]} {
+		if c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonRolloutWaits || !strings.HasSuffix(c.Message, "not evicted now: No.") {
+			t.Errorf("%+v", c)
+		}
+	}
+	if c := d.Nodes["a"]; c.Status != metav1.ConditionTrue {
+		t.Errorf("%+v", c)
 	}
 }
