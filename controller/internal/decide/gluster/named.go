@@ -11,6 +11,8 @@ type Named struct {
 	PersistentVolume, Volume string
 	// Block: the driver makes files in volumes, and its handles are no volumes of glusterd2.
 	Block bool
+	// Ending: the PersistentVolume was deleted, and no claim has it. It is there for as long as somebody's finalizer is on it.
+	Ending bool
 }
 
 // Unlisted is the first volume that a PersistentVolume names and the pool does not list, and whether there is one. A store of the pool that was put back to an

@@ -29,12 +29,13 @@ const (
 
 // converse asks the servers who they are, chooses the one that speaks for the pool, and asks it. What nobody said stays unknown, and is no error.
 func (r *Reconciler) converse(ctx context.Context, s *scope) error {
+	// A volume is made before its PersistentVolume, so that what is named now is listed after.
+	named := r.named(ctx, s)
+	s.pool.Named = named
 	if err := r.dial(ctx, s); err != nil {
 		return err
 	}
 	s.greet(ctx)
-	// A volume is made before its PersistentVolume, so that what is named now is listed after.
-	named := r.named(ctx, s)
 	s.settle(ctx)
 	if s.speaker == nil {
 		if s.silence == "" {

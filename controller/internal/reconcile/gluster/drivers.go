@@ -76,10 +76,10 @@ func (r *Reconciler) holder(ctx context.Context, d v1alpha1.GlusterDriver) (stri
 	case err != nil:
 		return "", fmt.Errorf("get csidriver %s: %w", csi.Name(d), err)
 	}
-	namespace, name := csi.Holder(o)
-	if namespace == "" || name == "" {
+	if csi.Nobodys(o) {
 		return "", fmt.Errorf("csidriver %s was not made by Quarry: remove it with what belongs to it, or take the driver off spec.drivers", o.Name)
 	}
+	namespace, name := csi.Holder(o)
 	return namespace + "/" + name, nil
 }
 
@@ -111,7 +111,7 @@ func (r *Reconciler) retire(ctx context.Context, s *scope, d v1alpha1.GlusterDri
 	if err != nil || there != gluster.Yes {
 		return err
 	}
-	if n := r.claimed(ctx, d); n != 0 {
+	if n, _ := csi.Count(s.pool.Named, d); n != 0 {
 		s.drivers.Message += fmt.Sprintf(" Driver %s stays, since there are volumes of it.", d)
 		return nil
 	}
@@ -125,7 +125,7 @@ func (r *Reconciler) deployed(ctx context.Context, s *scope, d v1alpha1.GlusterD
 	if client.IgnoreNotFound(err) != nil {
 		return gluster.Unknown, fmt.Errorf("get csidriver %s: %w", csi.Name(d), err)
 	}
-	if namespace, name := csi.Holder(o); err == nil && namespace == s.key.Namespace && name == s.key.Name {
+	if err == nil && csi.Holds(o, s.key.Namespace, s.key.Name) {
 		return gluster.Yes, nil
 	}
 	for _, o := range csi.Empty(s.cluster, d) {
@@ -157,60 +157,53 @@ func (r *Reconciler) undeploy(ctx context.Context, s *scope, d v1alpha1.GlusterD
 	if err := r.Live.Get(ctx, types.NamespacedName{Name: csi.Name(d)}, o); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if namespace, name := csi.Holder(o); namespace != s.key.Namespace || name != s.key.Name {
+	if !csi.Holds(o, s.key.Namespace, s.key.Name) {
 		return nil
 	}
 	return kube.Delete(ctx, r.Client, o)
 }
 
-// named are the volumes that PersistentVolumes name of drivers that this cluster holds, or nobody; nil when nobody could list them. One of which the driver's
-// holder is not known counts here: its volume may be in this pool. Before something is removed the API server itself is asked.
-func (r *Reconciler) named(ctx context.Context, s *scope) *[]gluster.Named {
-	ours := map[string]v1alpha1.GlusterDriver{}
+// csiDrivers are the CSIDrivers of Gluster that there are.
+func (r *Reconciler) csiDrivers(ctx context.Context) (map[v1alpha1.GlusterDriver]*storagev1.CSIDriver, error) {
+	all := map[v1alpha1.GlusterDriver]*storagev1.CSIDriver{}
 	for _, d := range csi.Known {
 		o := &storagev1.CSIDriver{}
-		if err := r.Live.Get(ctx, types.NamespacedName{Name: csi.Name(d)}, o); client.IgnoreNotFound(err) != nil {
-			logf.FromContext(ctx).Error(err, "Cannot read a CSIDriver", "name", csi.Name(d))
-			return nil
-		}
-		if namespace, name := csi.Holder(o); namespace == "" || name == "" || namespace == s.key.Namespace && name == s.key.Name {
-			ours[csi.Name(d)] = d
+		switch err := r.Live.Get(ctx, types.NamespacedName{Name: csi.Name(d)}, o); {
+		case err == nil:
+			all[d] = o
+		case !apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("get csidriver %s: %w", csi.Name(d), err)
 		}
 	}
+	return all, nil
+}
+
+// named are the PersistentVolumes of the pool; nil when nobody could list them. They are read once in a pass: whatever asks for them gets the same answer. Before
+// something is removed the API server itself is asked.
+func (r *Reconciler) named(ctx context.Context, s *scope) *[]gluster.Named {
+	drivers, err := r.csiDrivers(ctx)
+	if err != nil {
+		logf.FromContext(ctx).Error(err, "Cannot read the CSIDrivers")
+		return nil
+	}
 	var from client.Reader = r.Client
-	if s.removes() {
+	if s.removes() || s.retires(drivers) {
 		from = r.Live
 	}
 	var list corev1.PersistentVolumeList
-	if err := from.List(ctx, &list); err != nil {
+	if err := from.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		logf.FromContext(ctx).Error(err, "Cannot list PersistentVolumes")
 		return nil
 	}
-	all := []gluster.Named{}
-	for i := range list.Items {
-		source := list.Items[i].Spec.CSI
-		if source == nil {
-			continue
-		}
-		if d, is := ours[source.Driver]; is {
-			all = append(all, gluster.Named{PersistentVolume: list.Items[i].Name, Volume: source.VolumeHandle, Block: d == v1alpha1.GlusterBlock})
-		}
-	}
-	slices.SortFunc(all, func(a, b gluster.Named) int { return strings.Compare(a.PersistentVolume, b.PersistentVolume) })
-	return &all
+	return new(csi.Volumes(s.key.Namespace, s.key.Name, drivers, list.Items))
 }
 
-// claimed is the number of PersistentVolumes of a driver; negative when nobody could count them.
-func (r *Reconciler) claimed(ctx context.Context, d v1alpha1.GlusterDriver) int {
-	var list corev1.PersistentVolumeList
-	if err := r.Client.List(ctx, &list); err != nil {
-		return -1
-	}
-	n := 0
-	for i := range list.Items {
-		if source := list.Items[i].Spec.CSI; source != nil && source.Driver == csi.Name(d) {
-			n++
+// retires reports whether a driver of the cluster is not in its spec any more.
+func (s *scope) retires(drivers map[v1alpha1.GlusterDriver]*storagev1.CSIDriver) bool {
+	for d, o := range drivers {
+		if csi.Holds(o, s.key.Namespace, s.key.Name) && (s.cluster == nil || !slices.Contains(s.cluster.Spec.Drivers, d)) {
+			return true
 		}
 	}
-	return n
+	return false
 }

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,7 +35,7 @@ func (r *Reconciler) end(ctx context.Context, s *scope) error {
 			continue
 		}
 		f.Drivers = gluster.Yes
-		if n := r.claimed(ctx, d); n < 0 || f.Claimed < 0 {
+		if n, _ := csi.Count(s.pool.Named, d); n < 0 || f.Claimed < 0 {
 			f.Claimed = -1
 		} else {
 			f.Claimed += n
@@ -174,20 +173,30 @@ func (r *Reconciler) namespaceEnds(ctx context.Context, s *scope) (bool, error) 
 	return n.DeletionTimestamp != nil, nil
 }
 
-// perish lets nodes and cluster go with their namespace, which takes all that was made for them. They stay while PersistentVolumes of their drivers exist, so that a
-// person learns what is lost. The CSIDrivers, which are in no namespace, go as well.
+// perish lets nodes and cluster go with their namespace, which takes all that was made for them. They stay while there are PersistentVolumes of their drivers, so that a
+// person learns what is lost. One that was deleted is held by csi-attacher alone, whose pods may have gone first, and holds up nothing. The CSIDrivers, which are in no namespace, go as well.
 func (r *Reconciler) perish(ctx context.Context, s *scope) error {
-	held, claimed, err := r.holds(ctx, s)
+	drivers, err := r.csiDrivers(ctx)
 	if err != nil {
 		return err
 	}
-	if claimed != 0 {
-		return r.mourn(ctx, s, claimed)
+	named, staying := r.named(ctx, s), 0
+	for d, o := range drivers {
+		if !csi.Holds(o, s.key.Namespace, s.key.Name) {
+			delete(drivers, d)
+		} else if _, n := csi.Count(named, d); n < 0 || staying < 0 {
+			staying = -1
+		} else {
+			staying += n
+		}
+	}
+	if staying != 0 {
+		return r.mourn(ctx, s, staying)
 	}
 	var errs []error
-	for i := range held {
+	for _, o := range drivers {
 		if s.cluster == nil || !s.cluster.DeletionTimestamp.IsZero() {
-			errs = append(errs, kube.Delete(ctx, r.Client, &held[i]))
+			errs = append(errs, kube.Delete(ctx, r.Client, o))
 		}
 	}
 	for _, m := range s.members {
@@ -199,26 +208,6 @@ func (r *Reconciler) perish(ctx context.Context, s *scope) error {
 		return err
 	}
 	return kube.RemoveFinalizer(ctx, r.Client, s.cluster, v1alpha1.FinalizerGlusterCluster)
-}
-
-// holds returns the CSIDrivers of the cluster, and how many PersistentVolumes they have; negative when nobody could count them.
-func (r *Reconciler) holds(ctx context.Context, s *scope) (held []storagev1.CSIDriver, claimed int, err error) {
-	for _, d := range csi.Known {
-		o := storagev1.CSIDriver{}
-		if err := r.Live.Get(ctx, types.NamespacedName{Name: csi.Name(d)}, &o); client.IgnoreNotFound(err) != nil {
-			return nil, 0, fmt.Errorf("get csidriver %s: %w", csi.Name(d), err)
-		}
-		if namespace, name := csi.Holder(&o); namespace != s.key.Namespace || name != s.key.Name {
-			continue
-		}
-		held = append(held, o)
-		if n := r.claimed(ctx, d); n < 0 || claimed < 0 {
-			claimed = -1
-		} else {
-			claimed += n
-		}
-	}
-	return held, claimed, nil
 }
 
 // mourn tells what keeps nodes and cluster in a namespace that is being deleted.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"quarry.storage/quarry/controller/internal/decide/gluster/csi"
 	"quarry.storage/quarry/controller/internal/decide/gluster/workload"
@@ -43,6 +44,33 @@ func (s *suite) forget(pv *corev1.PersistentVolume) {
 	s.t.Helper()
 	must(s.t, s.client.Delete(s.t.Context(), pv))
 	must(s.t, client.IgnoreNotFound(s.client.Patch(s.t.Context(), pv, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
+}
+
+// TestPool_readsVolumesOnce: whatever asks for the PersistentVolumes of a pool in a pass gets the same answer (G37).
+func TestPool_readsVolumesOnce(t *testing.T) {
+	s := newSuite(t)
+	s.pool(1, fuse)
+	s.until("it serves", s.online(1))
+	s.editCluster(func(c *v1alpha1.GlusterCluster) { c.Spec.Drivers = []v1alpha1.GlusterDriver{} })
+	reads := 0
+	counted := interceptor.NewClient(s.client, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		if _, is := list.(*corev1.PersistentVolumeList); is {
+			reads++
+		}
+		return c.List(ctx, list, opts...)
+	}})
+	s.r.Client, s.r.Live = counted, counted
+	s.passes(1)
+	if reads != 1 {
+		t.Errorf("a pass that retires a driver reads them %d times", reads)
+	}
+	must(t, s.client.Delete(t.Context(), s.cluster()))
+	reads = 0
+	s.passes(1)
+	if reads != 1 {
+		t.Errorf("a pass of a cluster that is deleted reads them %d times", reads)
+	}
+	s.until("it is gone", func() bool { return s.cluster() == nil })
 }
 
 // online reports whether so many nodes are.

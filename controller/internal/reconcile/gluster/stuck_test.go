@@ -227,7 +227,13 @@ func TestNamespace_deleted(t *testing.T) {
 	if c := s.ofCluster(v1alpha1.ConditionReady); len(s.nodes()) != 2 || c.Reason != v1alpha1.ReasonVolumesExist || !strings.Contains(c.Message, "1 PersistentVolumes") {
 		t.Errorf("%d nodes, %+v", len(s.nodes()), c)
 	}
-	s.forget(pv)
+	// It is deleted, and csi-attacher, whose pods went with the namespace, has its finalizer on it still.
+	pv.Finalizers = append(pv.Finalizers, "external-attacher/org-gluster-glusterfs")
+	must(t, s.client.Update(t.Context(), pv))
+	must(t, s.client.Delete(t.Context(), pv))
+	t.Cleanup(func() {
+		must(t, s.client.Patch(context.Background(), pv, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+	})
 	try()
 	driver := &storagev1.CSIDriver{}
 	if err := s.client.Get(t.Context(), types.NamespacedName{Name: csi.Name(v1alpha1.GlusterFuse)}, driver); s.cluster() != nil || len(s.nodes()) > 0 || !apierrors.IsNotFound(err) {
