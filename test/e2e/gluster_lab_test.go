@@ -4,11 +4,13 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,9 +18,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/test/gd2/remote"
 )
 
 const (
@@ -139,16 +143,59 @@ func glusterModel(t *testing.T) {
 
 // askHub has the model do something through the server of a node.
 func askHub(ctx context.Context, node, what string, query map[string]string) error {
-	host := fmt.Sprintf("%s-0.pool-gluster.%s.svc", node, glusterNamespace)
-	r := core.CoreV1().RESTClient().Post().Namespace(glusterNamespace).Resource("pods").Name(glusterHub+":8080").SubResource("proxy").Suffix("nodes", host, what)
+	r := hub(core.CoreV1().RESTClient().Post(), "nodes", glusterHost(node), what)
 	for key, value := range query {
 		r = r.Param(key, value)
 	}
+	_, err := answered(ctx, r)
+	return err
+}
+
+// glusterHost is the name that the server of a node has in the model.
+func glusterHost(node string) string {
+	return fmt.Sprintf("%s-0.pool-gluster.%s.svc", node, glusterNamespace)
+}
+
+// hub is a request to the model.
+func hub(r *rest.Request, path ...string) *rest.Request {
+	return r.Namespace(glusterNamespace).Resource("pods").Name(glusterHub + ":8080").SubResource("proxy").Suffix(path...)
+}
+
+func answered(ctx context.Context, r *rest.Request) (string, error) {
 	text, err := r.DoRaw(ctx)
 	if err != nil {
-		return fmt.Errorf("%w: %s", err, text)
+		return "", fmt.Errorf("%w: %s", err, text)
 	}
-	return nil
+	return string(text), nil
+}
+
+// volumeIsWhole wants the model to say of a volume that it has exactly these files, on as many bricks, of which none lacks any.
+func volumeIsWhole(t *testing.T, node, name string, bricks int, files ...string) {
+	t.Helper()
+	text, err := answered(t.Context(), hub(core.CoreV1().RESTClient().Get(), "nodes", glusterHost(node), "content", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var has remote.Content
+	if err := json.Unmarshal([]byte(text), &has); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(has.Files, files) || len(has.Bricks) != bricks {
+		t.Errorf("volume %s is not as it was: %s", name, text)
+	}
+	for peer, lacks := range has.Bricks {
+		if lacks > 0 {
+			t.Errorf("the brick of volume %s on peer %s lacks %d entries", name, peer, lacks)
+		}
+	}
+}
+
+// nothingStrange wants the model to have been asked for nothing that it does not know: the stand-in answers that as a server would, and nobody would notice.
+func nothingStrange(t *testing.T) {
+	t.Helper()
+	if text, err := answered(t.Context(), hub(core.CoreV1().RESTClient().Get(), "strange")); err != nil || strings.TrimSpace(text) != "[]" {
+		t.Errorf("the model was asked for what it does not know: %s, %v", text, err)
+	}
 }
 
 // glusterNodes are the nodes of the pool.

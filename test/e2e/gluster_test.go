@@ -52,11 +52,13 @@ func TestGlusterPool(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	volumeIsWhole(t, all[0].Name, "v", 2, "a")
 	if err := askHub(t.Context(), all[0].Name, "delete/v", nil); err != nil {
 		t.Fatal(err)
 	}
 	removePool(t, c)
 	noClaims(t, "pool")
+	nothingStrange(t)
 }
 
 // glusterPool is a GlusterCluster of three zones without drivers, as small as the lab is.

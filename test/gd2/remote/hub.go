@@ -53,6 +53,7 @@ func NewHub(w *cluster.World) *Hub {
 	h.mux.HandleFunc("POST /nodes/{name}/freeze", h.with(func(n *cluster.Node, _ *http.Request) { n.Freeze() }))
 	h.mux.HandleFunc("POST /nodes/{name}/thaw", h.with(func(n *cluster.Node, _ *http.Request) { n.Thaw() }))
 	h.mux.HandleFunc("POST /nodes/{name}/write/{volume}", h.write)
+	h.mux.HandleFunc("GET /nodes/{name}/content/{volume}", h.content)
 	h.mux.HandleFunc("POST /nodes/{name}/create/{volume}", h.create)
 	h.mux.HandleFunc("POST /nodes/{name}/delete/{volume}", h.remove)
 	h.mux.HandleFunc("POST /store/freeze", func(http.ResponseWriter, *http.Request) { w.FreezeStore() })
@@ -159,6 +160,43 @@ func (h *Hub) write(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	volume.Write(c, r.PathValue("volume"), r.URL.Query()["file"]...)
+}
+
+// Content is what a volume has.
+type Content struct {
+	// Files are those that clients wrote, in their order.
+	Files []string `json:"files"`
+	// Bricks are the IDs of its peers, and of each how many entries it lacks, whether anything is marked or not.
+	Bricks map[string]int `json:"bricks"`
+}
+
+// content tells what a volume has.
+func (h *Hub) content(w http.ResponseWriter, r *http.Request) {
+	h.through(w, r, func(c *cluster.Call, name string) *cluster.Failure {
+		v := c.C.Volumes[name]
+		if v == nil {
+			return cluster.Fail(http.StatusNotFound, "no such volume")
+		}
+		out := Content{Files: []string{}, Bricks: map[string]int{}}
+		for _, f := range v.Files {
+			out.Files = append(out.Files, f.Filename)
+		}
+		for _, s := range v.Subvols {
+			for _, b := range s.Bricks {
+				lacks := len(v.Unmarked[b.ID])
+				for _, other := range s.Bricks {
+					if other != b {
+						lacks += len(v.Pending[other.ID])
+					}
+				}
+				out.Bricks[b.PeerID] += lacks
+			}
+		}
+		if err := json.NewEncoder(w).Encode(out); err != nil {
+			return cluster.Fail(http.StatusInternalServerError, "%v", err)
+		}
+		return nil
+	})
 }
 
 // create makes and starts a volume, by the size in bytes and the number of copies that the query has.

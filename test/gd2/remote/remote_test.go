@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,5 +121,62 @@ func TestPost_aServerThatDiesGivesNoAnswer(t *testing.T) {
 	w.Node("a").Kill()
 	if status, text := ask(t, http.MethodGet, a.url+"/v1/peers", ""); status != 0 {
 		t.Errorf("status %d %s, want none", status, text)
+	}
+}
+
+// twoBricks has two servers, and the volume v with a copy and a file on each. It returns the IDs of their peers.
+func twoBricks(t *testing.T, hub string) (first, second string) {
+	t.Helper()
+	a, b := start(t, hub, "a"), start(t, hub, "b")
+	do := func(want int, url, body string) {
+		if status, text := ask(t, http.MethodPost, url, body); status != want {
+			t.Fatal(url, status, text)
+		}
+	}
+	do(http.StatusCreated, a.url+"/v1/peers", fmt.Sprintf(`{"addresses":[%q],"zone":"z2"}`, b.peer))
+	var peers []cluster.Peer
+	if _, text := ask(t, http.MethodGet, a.url+"/v1/peers", ""); json.Unmarshal([]byte(text), &peers) != nil || len(peers) != 2 {
+		t.Fatal(text)
+	}
+	for _, p := range peers {
+		if slices.Contains(p.PeerAddresses, b.peer) {
+			second = p.ID
+		} else {
+			first = p.ID
+		}
+		do(http.StatusCreated, a.url+"/v1/devices/"+p.ID, `{"device":"/dev/xvda","provisioner":"lvm"}`)
+	}
+	do(http.StatusOK, hub+"/nodes/a/create/v?size=524288000&replica=2", "")
+	do(http.StatusOK, hub+"/nodes/a/write/v?file=a", "")
+	return first, second
+}
+
+// TestHub_content: what a volume has is told, and which brick lacks how much.
+func TestHub_content(t *testing.T) {
+	w := cluster.New(cluster.Config{})
+	defer w.Close()
+	hub := httptest.NewServer(NewHub(w))
+	defer hub.Close()
+	a, b := twoBricks(t, hub.URL)
+	content := func() Content {
+		status, text := ask(t, http.MethodGet, hub.URL+"/nodes/a/content/v", "")
+		out := Content{}
+		if err := json.Unmarshal([]byte(text), &out); err != nil || status != http.StatusOK {
+			t.Fatal(status, text, err)
+		}
+		return out
+	}
+	if c := content(); !slices.Equal(c.Files, []string{"a"}) || !maps.Equal(c.Bricks, map[string]int{a: 0, b: 0}) {
+		t.Errorf("%+v", c)
+	}
+	w.Node("b").KillBricks()
+	if status, text := ask(t, http.MethodPost, hub.URL+"/nodes/a/write/v?file=b", ""); status != http.StatusOK {
+		t.Fatal(status, text)
+	}
+	if c := content(); !slices.Equal(c.Files, []string{"a", "b"}) || c.Bricks[a] != 0 || c.Bricks[b] == 0 {
+		t.Errorf("one brick was away: %+v", c)
+	}
+	if status, _ := ask(t, http.MethodGet, hub.URL+"/nodes/a/content/nosuch", ""); status != http.StatusConflict {
+		t.Errorf("status %d", status)
 	}
 }
