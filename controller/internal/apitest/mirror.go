@@ -30,21 +30,33 @@ type mirror struct {
 
 	mu   sync.Mutex
 	held map[schema.GroupVersionKind]map[client.ObjectKey]client.Object
+	// lists has an empty list of each kind.
+	lists map[schema.GroupVersionKind]client.ObjectList
 }
 
 // Mirror returns a client that writes to the API server, and reads objects of the given kinds from memory. Every other read goes to the
 // API server.
 func Mirror(t testing.TB, c client.WithWatch, lists ...client.ObjectList) client.WithWatch {
 	t.Helper()
-	m := &mirror{scheme: c.Scheme(), direct: c, held: map[schema.GroupVersionKind]map[client.ObjectKey]client.Object{}}
+	m := &mirror{
+		scheme: c.Scheme(), direct: c, held: map[schema.GroupVersionKind]map[client.ObjectKey]client.Object{}, lists: map[schema.GroupVersionKind]client.ObjectList{},
+	}
 	for _, list := range lists {
-		if err := m.fill(t.Context(), list); err != nil {
+		kind, err := m.kindOf(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.lists[kind] = list
+		if err := m.fill(t.Context(), kind); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Get: m.get, List: m.list,
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if how := (&client.CreateOptions{}).ApplyOptions(opts); len(how.DryRun) > 0 {
+				return c.Create(ctx, o, opts...)
+			}
 			return m.wrote(ctx, o, c.Create(ctx, o, opts...))
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
@@ -54,21 +66,31 @@ func Mirror(t testing.TB, c client.WithWatch, lists ...client.ObjectList) client
 			return m.wrote(ctx, o, c.Patch(ctx, o, p, opts...))
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			if err := c.Delete(ctx, o, opts...); err != nil {
+			return m.changed(ctx, o, c.Delete(ctx, o, opts...))
+		},
+		DeleteAllOf: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteAllOfOption) error {
+			if err := c.DeleteAllOf(ctx, o, opts...); err != nil {
 				return err
 			}
 			kind, err := m.kindOf(o)
 			if err != nil {
 				return err
 			}
-			return m.refresh(ctx, kind, client.ObjectKeyFromObject(o))
+			return m.fill(ctx, kind)
 		},
 		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 			err := c.Apply(ctx, o, opts...)
 			return m.applied(ctx, o, err)
 		},
+		SubResourceCreate: func(ctx context.Context, c client.Client, sub string, o, body client.Object, opts ...client.SubResourceCreateOption) error {
+			return m.changed(ctx, o, c.SubResource(sub).Create(ctx, o, body, opts...))
+		},
 		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
-			return m.wrote(ctx, o, c.SubResource(sub).Update(ctx, o, opts...))
+			err := c.SubResource(sub).Update(ctx, o, opts...)
+			if how := (&client.SubResourceUpdateOptions{}).ApplyOptions(opts); how.SubResourceBody != nil {
+				return m.changed(ctx, o, err)
+			}
+			return m.wrote(ctx, o, err)
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 			return m.wrote(ctx, o, c.SubResource(sub).Patch(ctx, o, p, opts...))
@@ -76,17 +98,23 @@ func Mirror(t testing.TB, c client.WithWatch, lists ...client.ObjectList) client
 	})
 }
 
-// fill reads all objects of a kind.
-func (m *mirror) fill(ctx context.Context, list client.ObjectList) error {
-	kind, err := m.kindOf(list)
-	if err != nil {
-		return err
+// fill reads all objects of a kind, if it is held.
+func (m *mirror) fill(ctx context.Context, kind schema.GroupVersionKind) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list, ok := m.lists[kind]
+	if !ok {
+		return nil
+	}
+	list, ok = list.DeepCopyObject().(client.ObjectList)
+	if !ok {
+		return fmt.Errorf("the list of %s is none", kind.Kind)
 	}
 	if err := m.direct.List(ctx, list); err != nil {
 		return fmt.Errorf("list %s: %w", kind.Kind, err)
 	}
 	all := map[client.ObjectKey]client.Object{}
-	err = meta.EachListItem(list, func(o runtime.Object) error {
+	err := meta.EachListItem(list, func(o runtime.Object) error {
 		c, ok := o.DeepCopyObject().(client.Object)
 		if !ok {
 			return fmt.Errorf("%T is no object", o)
@@ -111,7 +139,8 @@ func (m *mirror) wrote(ctx context.Context, o client.Object, err error) error {
 	if err != nil || unknown != nil {
 		return err
 	}
-	if _, partial := o.(*metav1.PartialObjectMetadata); partial || !o.GetDeletionTimestamp().IsZero() {
+	_, partial := o.(*metav1.PartialObjectMetadata)
+	if _, loose := o.(runtime.Unstructured); partial || loose || !o.GetDeletionTimestamp().IsZero() {
 		return m.refresh(ctx, kind, client.ObjectKeyFromObject(o))
 	}
 	// What the API server returned is the whole object.
@@ -125,6 +154,18 @@ func (m *mirror) wrote(ctx context.Context, o client.Object, err error) error {
 		all[client.ObjectKeyFromObject(o)] = copied
 	}
 	return nil
+}
+
+// changed is wrote for a write that does not return the object.
+func (m *mirror) changed(ctx context.Context, o client.Object, err error) error {
+	if err != nil {
+		return err
+	}
+	kind, err := m.kindOf(o)
+	if err != nil {
+		return err
+	}
+	return m.refresh(ctx, kind, client.ObjectKeyFromObject(o))
 }
 
 // applied is wrote for an object that was applied.

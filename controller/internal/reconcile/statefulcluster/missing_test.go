@@ -23,8 +23,6 @@ func TestReconcile_manyNodesDoNotExist_otherDrivers(t *testing.T) {
 			s.add(3, func(c *v1alpha1.StatefulCluster) {
 				c.Annotations = map[string]string{v1alpha1.AnnotationNodeGrace: "1m"}
 			})
-			// What is left would tell other tests of nodes that do not exist.
-			t.Cleanup(func() { _ = s.client.Delete(context.Background(), s.get()) })
 			s.settle("three replicas", isReady)
 			for _, c := range s.claims() {
 				s.localVolume(&c, selected)

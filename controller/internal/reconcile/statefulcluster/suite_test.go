@@ -44,14 +44,17 @@ type suite struct {
 
 func newSuite(t *testing.T, hosts ...string) *suite {
 	t.Helper()
+	direct := apitest.Client(t)
+	c := apitest.Mirror(t, direct, &v1alpha1.StatefulClusterList{}, &v1alpha1.MemberList{}, &corev1.PodList{}, &corev1.PersistentVolumeClaimList{},
+		&corev1.PersistentVolumeList{}, &corev1.NodeList{})
 	s := &suite{
-		t: t, client: apitest.Client(t), events: events.NewFakeRecorder(1000), now: time.Now().Truncate(time.Second), held: map[string]bool{},
+		t: t, client: c, events: events.NewFakeRecorder(1000), now: time.Now().Truncate(time.Second), held: map[string]bool{},
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "stateful-"}}
 	s.create(ns)
 	s.namespace = ns.Name
 	s.r = &Reconciler{
-		Client: s.client, Workloads: s.client, Live: s.client, Events: s.events,
+		Client: s.client, Workloads: s.client, Live: direct, Events: s.events,
 		Now: func() time.Time { return s.now },
 		Identity: func() string {
 			s.minted++
@@ -73,6 +76,12 @@ func (s *suite) cleanUp() {
 	}
 	for i := range nodes.Items {
 		_ = s.client.Delete(ctx, &nodes.Items[i])
+	}
+	// The next test has nodes of the same names: what is left would fill them, and tell of nodes that do not exist.
+	for _, o := range []client.Object{&v1alpha1.StatefulCluster{}, &corev1.Pod{}} {
+		if err := s.client.DeleteAllOf(ctx, o, client.InNamespace(s.namespace), client.GracePeriodSeconds(0)); err != nil {
+			s.t.Error(err)
+		}
 	}
 	gauge.Forget(client.ObjectKey{Namespace: s.namespace, Name: "db"})
 }
@@ -99,9 +108,8 @@ func (s *suite) setNode(name string, status corev1.ConditionStatus) {
 		s.t.Fatal(err)
 	}
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(s.now)}}
-	// Nothing removes the pods of other tests, which are on nodes of these names.
 	n.Status.Allocatable = corev1.ResourceList{
-		corev1.ResourcePods: resource.MustParse("10k"), corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi"),
+		corev1.ResourcePods: resource.MustParse("110"), corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi"),
 	}
 	if err := s.client.Status().Update(context.Background(), n); err != nil {
 		s.t.Fatal(err)
