@@ -2,9 +2,8 @@ package apitest
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,17 +11,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 // mirror holds the objects of some kinds as the API server has them. It takes in every write that goes through its client, so that reads
-// are like those of a cache that is never behind, and cost the API server nothing. Nobody else may write these kinds, and no two write one
-// object at the same time.
+// are like those of a cache that is never behind, and cost the API server nothing. Nobody else may write these kinds.
 type mirror struct {
 	scheme *runtime.Scheme
 	// direct reads from the API server.
@@ -30,7 +29,9 @@ type mirror struct {
 
 	mu   sync.Mutex
 	held map[schema.GroupVersionKind]map[client.ObjectKey]client.Object
-	// lists has an empty list of each kind.
+	// gone are the objects that were there. A write that ended before may be taken in after it.
+	gone map[types.UID]bool
+	// lists has an empty list of each kind that is held.
 	lists map[schema.GroupVersionKind]client.ObjectList
 }
 
@@ -40,6 +41,7 @@ func Mirror(t testing.TB, c client.WithWatch, lists ...client.ObjectList) client
 	t.Helper()
 	m := &mirror{
 		scheme: c.Scheme(), direct: c, held: map[schema.GroupVersionKind]map[client.ObjectKey]client.Object{}, lists: map[schema.GroupVersionKind]client.ObjectList{},
+		gone: map[types.UID]bool{},
 	}
 	for _, list := range lists {
 		kind, err := m.kindOf(list)
@@ -110,7 +112,7 @@ func (m *mirror) fill(ctx context.Context, kind schema.GroupVersionKind) error {
 	if !ok {
 		return fmt.Errorf("the list of %s is none", kind.Kind)
 	}
-	if err := m.direct.List(ctx, list); err != nil {
+	if err := m.direct.List(context.WithoutCancel(ctx), list); err != nil {
 		return fmt.Errorf("list %s: %w", kind.Kind, err)
 	}
 	all := map[client.ObjectKey]client.Object{}
@@ -122,6 +124,11 @@ func (m *mirror) fill(ctx context.Context, kind schema.GroupVersionKind) error {
 		all[client.ObjectKeyFromObject(c)] = c
 		return nil
 	})
+	for key, o := range m.held[kind] {
+		if now, ok := all[key]; !ok || now.GetUID() != o.GetUID() {
+			m.gone[o.GetUID()] = true
+		}
+	}
 	m.held[kind] = all
 	return err
 }
@@ -135,9 +142,12 @@ func (m *mirror) kindOf(o runtime.Object) (schema.GroupVersionKind, error) {
 
 // wrote takes in what became of an object, and passes the error of the write on.
 func (m *mirror) wrote(ctx context.Context, o client.Object, err error) error {
+	if err != nil {
+		return m.changed(ctx, o, err)
+	}
 	kind, unknown := m.kindOf(o)
-	if err != nil || unknown != nil {
-		return err
+	if unknown != nil {
+		return unknown
 	}
 	_, partial := o.(*metav1.PartialObjectMetadata)
 	if _, loose := o.(runtime.Unstructured); partial || loose || !o.GetDeletionTimestamp().IsZero() {
@@ -146,42 +156,51 @@ func (m *mirror) wrote(ctx context.Context, o client.Object, err error) error {
 	// What the API server returned is the whole object.
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if all, ok := m.held[kind]; ok {
-		copied, ok := o.DeepCopyObject().(client.Object)
-		if !ok {
-			return fmt.Errorf("%T is no object", o)
-		}
-		all[client.ObjectKeyFromObject(o)] = copied
+	all, ok := m.held[kind]
+	if !ok || m.gone[o.GetUID()] {
+		return nil
 	}
+	key := client.ObjectKeyFromObject(o)
+	if have, ok := all[key]; ok {
+		// Of two that write one object at the same time, the last one may be here first.
+		if order, err := resourceversion.CompareResourceVersion(have.GetResourceVersion(), o.GetResourceVersion()); err != nil || order > 0 {
+			return err
+		}
+	}
+	copied, ok := o.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("%T is no object", o)
+	}
+	all[key] = copied
 	return nil
 }
 
 // changed is wrote for a write that does not return the object.
 func (m *mirror) changed(ctx context.Context, o client.Object, err error) error {
-	if err != nil {
+	if err != nil && !unclear(err) {
 		return err
 	}
-	kind, err := m.kindOf(o)
-	if err != nil {
-		return err
-	}
-	return m.refresh(ctx, kind, client.ObjectKeyFromObject(o))
+	kind, unknown := m.kindOf(o)
+	return errors.Join(err, unknown, m.refresh(ctx, kind, client.ObjectKeyFromObject(o)))
 }
+
+// unclear reports whether a write that failed may have taken effect: the API server did not say so itself.
+func unclear(err error) bool { return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown }
 
 // applied is wrote for an object that was applied.
 func (m *mirror) applied(ctx context.Context, o runtime.ApplyConfiguration, err error) error {
-	if err != nil {
+	if err != nil && !unclear(err) {
 		return err
 	}
-	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-	if err != nil {
-		return err
+	raw, unknown := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if unknown != nil {
+		return errors.Join(err, unknown)
 	}
 	p := &metav1.PartialObjectMetadata{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, p); err != nil {
-		return err
+	if unknown := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, p); unknown != nil {
+		return errors.Join(err, unknown)
 	}
-	return m.refresh(ctx, p.GroupVersionKind(), client.ObjectKeyFromObject(p))
+	return errors.Join(err, m.refresh(ctx, p.GroupVersionKind(), client.ObjectKeyFromObject(p)))
 }
 
 // refresh reads one object from the API server. The lock is held meanwhile, so that of two writers none takes in what is older.
@@ -200,94 +219,18 @@ func (m *mirror) refresh(ctx context.Context, kind schema.GroupVersionKind, key 
 	if !ok {
 		return fmt.Errorf("%T is no object", made)
 	}
-	err = m.direct.Get(ctx, key, o)
+	// Who wrote may not want to know any more.
+	err = m.direct.Get(context.WithoutCancel(ctx), key, o)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("get %s %s: %w", kind.Kind, key.Name, err)
+	}
 	if err != nil {
+		if have, ok := all[key]; ok {
+			m.gone[have.GetUID()] = true
+		}
 		delete(all, key)
-		return client.IgnoreNotFound(err)
+		return nil
 	}
 	all[key] = o
 	return nil
-}
-
-func (m *mirror) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	kind, err := m.kindOf(o)
-	if err != nil {
-		return err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all, ok := m.held[kind]
-	if !ok {
-		return c.Get(ctx, key, o, opts...)
-	}
-	have, ok := all[key]
-	if !ok {
-		return apierrors.NewNotFound(schema.GroupResource{Group: kind.Group, Resource: strings.ToLower(kind.Kind)}, key.Name)
-	}
-	return read(have, o)
-}
-
-// read copies an object into one of its type, or its metadata.
-func read(from, to client.Object) error {
-	if p, ok := to.(*metav1.PartialObjectMetadata); ok {
-		p.ObjectMeta = *metadataOf(from)
-		return nil
-	}
-	copied := reflect.ValueOf(from.DeepCopyObject())
-	if copied.Type() != reflect.TypeOf(to) {
-		return fmt.Errorf("%T is read as %T", from, to)
-	}
-	reflect.ValueOf(to).Elem().Set(copied.Elem())
-	return nil
-}
-
-func metadataOf(o client.Object) *metav1.ObjectMeta {
-	m, ok := reflect.ValueOf(o.DeepCopyObject()).Elem().FieldByName("ObjectMeta").Addr().Interface().(*metav1.ObjectMeta)
-	if !ok {
-		panic(fmt.Sprintf("%T has no metadata", o))
-	}
-	return m
-}
-
-func (m *mirror) list(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-	kind, err := m.kindOf(list)
-	if err != nil {
-		return err
-	}
-	var o client.ListOptions
-	o.ApplyOptions(opts)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all, ok := m.held[kind]
-	if !ok || o.FieldSelector != nil || o.Limit != 0 {
-		return c.List(ctx, list, opts...)
-	}
-	var found []client.Object
-	for key, have := range all {
-		if (o.Namespace == "" || o.Namespace == key.Namespace) && (o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(have.GetLabels()))) {
-			found = append(found, have)
-		}
-	}
-	slices.SortFunc(found, func(a, b client.Object) int {
-		return strings.Compare(a.GetNamespace()+"/"+a.GetName(), b.GetNamespace()+"/"+b.GetName())
-	})
-	return setList(list, kind, found)
-}
-
-// setList puts copies into a list, or their metadata.
-func setList(list client.ObjectList, kind schema.GroupVersionKind, found []client.Object) error {
-	if p, ok := list.(*metav1.PartialObjectMetadataList); ok {
-		p.Items = nil
-		for _, o := range found {
-			item := metav1.PartialObjectMetadata{ObjectMeta: *metadataOf(o)}
-			item.SetGroupVersionKind(kind)
-			p.Items = append(p.Items, item)
-		}
-		return nil
-	}
-	items := make([]runtime.Object, 0, len(found))
-	for _, o := range found {
-		items = append(items, o.DeepCopyObject())
-	}
-	return meta.SetList(list, items)
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func (k *kubelet) groups(state string) {
 func (k *kubelet) later(d time.Duration) {
 	k.t.Helper()
 	for ; d > 0; d -= 4 * time.Minute {
-		k.ahead += min(d, 4*time.Minute)
+		k.ahead.Add(int64(min(d, 4*time.Minute)))
 		k.passes(1)
 	}
 }
@@ -123,19 +124,22 @@ func TestCeph_autoReplace(t *testing.T) {
 	if osds := k.member("files", "n1").Spec.Ceph.OSDs; len(osds) != 1 || osds[0].Replaced {
 		t.Fatalf("it is given up: %+v", osds)
 	}
-	k.agents["n1"].Unplug("sdb")
-	k.until(func(c *v1alpha1.Cluster) string {
-		if strings.Contains(strings.Join(c.Status.Ceph.Waits, " "), "missing for 1h0m0s without a break") {
-			return ""
+	waits := func(want bool) func(*v1alpha1.Cluster) string {
+		return func(c *v1alpha1.Cluster) string {
+			if strings.Contains(strings.Join(c.Status.Ceph.Waits, " "), "missing for 1h0m0s without a break") == want {
+				return ""
+			}
+			return "whether somebody waits for the disk should be " + strconv.FormatBool(want)
 		}
-		return "nobody waits for the disk"
-	})
+	}
+	k.agents["n1"].Unplug("sdb")
+	k.until(waits(true))
 	// It comes back for a moment: the hour begins anew.
 	k.later(59 * time.Minute)
 	k.agents["n1"].Plug("sdb")
-	k.passes(3)
+	k.until(waits(false))
 	k.agents["n1"].Unplug("sdb")
-	k.passes(3)
+	k.until(waits(true))
 	k.later(55 * time.Minute)
 	if osds := k.member("files", "n1").Spec.Ceph.OSDs; len(osds) != 1 || osds[0].Replaced {
 		t.Fatalf("it is given up within the hour: %+v", osds)

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"quarry.storage/quarry/agent/agenttest"
-	"quarry.storage/quarry/controller/internal/apitest"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -41,7 +40,7 @@ func (f *flaky) write(do func() error) error {
 }
 
 // client returns the client; reads are not disturbed.
-func (f *flaky) client() client.Client {
+func (f *flaky) client() client.WithWatch {
 	return interceptor.NewClient(f.WithWatch, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			return f.write(func() error { return c.Create(ctx, o, opts...) })
@@ -69,7 +68,7 @@ func TestReconcile_apiServerFailsAtEveryWrite(t *testing.T) {
 	s := newSuite(t, map[string][]string{"n1": {"sdb"}, "n2": {"sdb"}})
 	good := s.client
 	for n := range spacing {
-		f := &flaky{WithWatch: apitest.Client(t), offset: n}
+		f := &flaky{WithWatch: good, offset: n}
 		s.client = f.client()
 		s.restartController()
 		life(s, good, fmt.Sprintf("pool%d", n))
@@ -80,7 +79,7 @@ func TestReconcile_apiServerFailsAtEveryWrite(t *testing.T) {
 }
 
 // life creates a Cluster, sees it run, and deletes it.
-func life(s *suite, good client.Client, name string) {
+func life(s *suite, good client.WithWatch, name string) {
 	s.t.Helper()
 	flakyClient := s.client
 	s.client = good
@@ -122,7 +121,7 @@ func life(s *suite, good client.Client, name string) {
 }
 
 // patiently reconciles with another client, errors allowed, until the check is content.
-func (s *suite) patiently(name string, c client.Client, check func() string) {
+func (s *suite) patiently(name string, c client.WithWatch, check func() string) {
 	s.t.Helper()
 	s.r.Client = c
 	s.await(name, func() string {

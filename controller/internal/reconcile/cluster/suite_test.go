@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) { apitest.Main(m) }
 // suite is a controller between a real API server and real agents over fake hosts.
 type suite struct {
 	t      *testing.T
-	client client.Client
+	client client.WithWatch
 	pool   *agents.Pool
 	r      *storage.Reconciler
 	events *events.FakeRecorder
@@ -53,8 +54,12 @@ func (d *fakeDriver) State(context.Context, string) (backend.DriverState, error)
 // newSuite starts agents on the hosts, each with the named disks of 100 GiB.
 func newSuite(t *testing.T, hosts map[string][]string) *suite {
 	t.Helper()
+	c := apitest.Mirror(t, apitest.Client(t), &v1alpha1.ClusterList{}, &v1alpha1.NfsList{}, &v1alpha1.IscsiList{}, &v1alpha1.MemberList{}, &v1alpha1.StorageNodeList{},
+		&corev1.NodeList{}, &corev1.PersistentVolumeList{}, &storagev1.StorageClassList{}, &storagev1.VolumeAttachmentList{},
+		// Those of Ceph.
+		&appsv1.DeploymentList{}, &corev1.PodList{}, &corev1.SecretList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{})
 	s := &suite{
-		t: t, client: apitest.Client(t), ca: agenttest.NewCA(t), agents: map[string]*agenttest.Agent{},
+		t: t, client: c, ca: agenttest.NewCA(t), agents: map[string]*agenttest.Agent{},
 		events: events.NewFakeRecorder(1000),
 		driver: &fakeDriver{backend.DriverState{Ready: true}},
 	}
@@ -92,7 +97,7 @@ func (s *suite) restartController() {
 		local.Records = s.records(local.Records)
 	}
 	s.r = New(storage.Config{
-		Client: s.client, Live: s.client, Work: work.New(context.Background(), time.Now), Events: s.events, Drivers: s.driver,
+		Client: s.client, Live: s.client, Work: work.New(context.Background(), hurry(time.Now())), Events: s.events, Drivers: s.driver,
 		Now: time.Now, CapacityEvery: time.Nanosecond,
 		Profiles: func(o v1alpha1.Storage) (backend.Profile, bool) {
 			if c, ok := o.(*v1alpha1.Cluster); ok && c.Spec.StorageType == v1alpha1.StorageTypeCephFS {
@@ -101,6 +106,11 @@ func (s *suite) restartController() {
 			return local.Profile(), true
 		},
 	}, Backends{v1alpha1.StorageTypeLVM: local})
+}
+
+// hurry returns the clock by which failed steps are tried again: it runs ten times as fast as others.
+func hurry(began time.Time) func() time.Time {
+	return func() time.Time { return began.Add(10 * time.Since(began)) }
 }
 
 func up(p *agents.Pool, name string) string {
