@@ -21,7 +21,8 @@ func (m *mirror) get(ctx context.Context, c client.WithWatch, key client.ObjectK
 	if err != nil {
 		return err
 	}
-	if _, ok := m.lists[kind]; !ok {
+	_, loose := o.(runtime.Unstructured)
+	if _, ok := m.lists[kind]; !ok || loose {
 		return c.Get(ctx, key, o, opts...)
 	}
 	if ctx.Err() != nil {
@@ -65,7 +66,8 @@ func (m *mirror) list(ctx context.Context, c client.WithWatch, list client.Objec
 	}
 	var o client.ListOptions
 	o.ApplyOptions(opts)
-	if _, ok := m.lists[kind]; !ok || o.FieldSelector != nil || o.Limit != 0 {
+	_, loose := list.(runtime.Unstructured)
+	if _, ok := m.lists[kind]; !ok || loose || o.FieldSelector != nil || o.Limit != 0 {
 		return c.List(ctx, list, opts...)
 	}
 	if ctx.Err() != nil {

@@ -77,7 +77,9 @@ type server struct {
 
 func newSuite(t *testing.T, changes ...func(*cluster.Config)) *suite {
 	t.Helper()
-	c := apitest.Client(t)
+	// Tests beside this one share what has no namespace.
+	c := apitest.Mirror(t, apitest.Client(t), &v1alpha1.GlusterClusterList{}, &v1alpha1.GlusterNodeList{}, &appsv1.StatefulSetList{}, &appsv1.DeploymentList{}, &appsv1.DaemonSetList{},
+		&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.SecretList{}, &corev1.ServiceList{})
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "gluster-"}}
 	must(t, c.Create(t.Context(), ns))
 	cfg := cluster.Config{HealTime: 20 * time.Millisecond, LeaveTime: 10 * time.Millisecond, Lease: 10 * time.Millisecond}
