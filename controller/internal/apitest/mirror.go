@@ -39,27 +39,15 @@ type mirror struct {
 // API server.
 func Mirror(t testing.TB, c client.WithWatch, lists ...client.ObjectList) client.WithWatch {
 	t.Helper()
-	m := &mirror{
-		scheme: c.Scheme(), direct: c, held: map[schema.GroupVersionKind]map[client.ObjectKey]client.Object{}, lists: map[schema.GroupVersionKind]client.ObjectList{},
-		gone: map[types.UID]bool{},
-	}
-	for _, list := range lists {
-		kind, err := m.kindOf(list)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m.lists[kind] = list
-		if err := m.fill(t.Context(), kind); err != nil {
-			t.Fatal(err)
-		}
-	}
+	m := newMirror(t, c, lists)
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Get: m.get, List: m.list,
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			err := c.Create(ctx, o, opts...)
 			if how := (&client.CreateOptions{}).ApplyOptions(opts); len(how.DryRun) > 0 {
-				return c.Create(ctx, o, opts...)
+				return err
 			}
-			return m.wrote(ctx, o, c.Create(ctx, o, opts...))
+			return m.wrote(ctx, o, err)
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 			return m.wrote(ctx, o, c.Update(ctx, o, opts...))
@@ -98,6 +86,25 @@ func Mirror(t testing.TB, c client.WithWatch, lists ...client.ObjectList) client
 			return m.wrote(ctx, o, c.SubResource(sub).Patch(ctx, o, p, opts...))
 		},
 	})
+}
+
+func newMirror(t testing.TB, c client.WithWatch, lists []client.ObjectList) *mirror {
+	t.Helper()
+	m := &mirror{
+		scheme: c.Scheme(), direct: c, held: map[schema.GroupVersionKind]map[client.ObjectKey]client.Object{}, lists: map[schema.GroupVersionKind]client.ObjectList{},
+		gone: map[types.UID]bool{},
+	}
+	for _, list := range lists {
+		kind, err := m.kindOf(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.lists[kind] = list
+		if err := m.fill(t.Context(), kind); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
 }
 
 // fill reads all objects of a kind, if it is held.
