@@ -27,3 +27,17 @@ func Machine(ctx context.Context, live client.Reader, node, bootID string) (mach
 	}
 	return info.SystemUUID, false, nil
 }
+
+// Machines returns the systemUUIDs of all Nodes, by name.
+func Machines(ctx context.Context, r client.Reader) (map[string]string, error) {
+	var nodes corev1.NodeList
+	// Nothing here changes what a cache has.
+	if err := r.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	out := make(map[string]string, len(nodes.Items))
+	for i := range nodes.Items {
+		out[nodes.Items[i].Name] = nodes.Items[i].Status.NodeInfo.SystemUUID
+	}
+	return out, nil
+}

@@ -238,16 +238,12 @@ func (b *Backend) proven(ctx context.Context, s iscsi.Step, m *v1alpha1.Member) 
 	if err != nil {
 		return err
 	}
-	members, err := b.members(ctx, s)
+	all, err := b.everyone(ctx)
 	if err != nil {
 		return err
 	}
-	var all []*v1alpha1.Member
-	for i := range members {
-		all = append(all, &members[i])
-	}
 	if _, open := recorded.Ended(m, all, s.Keys, s.BootID, machine); len(open) > 0 {
-		return passing("it is not known that these keys were granted to the machine that node %s is: %s", s.Victim, strings.Join(open, ", "))
+		return passing("it is not known that these keys were granted to the machine that node %s is, and to no other one: %s", s.Victim, strings.Join(open, ", "))
 	}
 	return nil
 }

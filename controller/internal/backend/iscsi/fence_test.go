@@ -8,7 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quarry.storage/quarry/controller/internal/backend/iscsi/iscsitest"
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/iscsi"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -102,11 +104,13 @@ func TestPerform_ended(t *testing.T) {
 	grant.BootID, register.BootID = "n2-boot-1+", "n2-boot-1+"
 	s.must(s.perform(grant, register))
 	granted := s.member("n2").Spec.Reservation
-	if granted.Machines[before] != "machine-of-n2" || len(granted.Machines) != 1 || len(s.san.Keys(s.lun)) != 3 {
+	if granted.Machines[before] != iscsitest.Machine("machine-of-n2") || len(granted.Machines) != 1 || len(s.san.Keys(s.lun)) != 3 {
 		t.Fatalf("%+v, keys %v", granted, s.san.Keys(s.lun))
 	}
 	step := s.step("", v1alpha1.ActionPreemptKeys)
 	step.Runs, step.Victim, step.Member, step.BootID, step.Keys, step.Proven = "n1", "n2", "san.n2", "n2-boot-1+", []string{before}, true
+	s.wide = true
+	s.testNotAlone(step)
 	for name, change := range map[string]func(r *v1alpha1.MemberReservation){
 		"no machine on record for the key":   func(r *v1alpha1.MemberReservation) { r.Machines = nil },
 		"another machine had the key":        func(r *v1alpha1.MemberReservation) { r.Machines = map[string]string{before: "other"} },
@@ -128,6 +132,23 @@ func TestPerform_ended(t *testing.T) {
 	s.must(s.perform(register))
 	if r := s.member("n2").Spec.Reservation; len(r.Previous)+len(r.Machines) > 0 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// testNotAlone: a key stays if the machine of its node may be that of another node as well.
+func (s *site) testNotAlone(step iscsi.Step) {
+	machine, keys := iscsitest.Machine("machine-of-n2"), len(s.san.Keys(s.lun))
+	member := &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere.n9"}}
+	member.Spec.Of, member.Spec.Node = v1alpha1.MemberOwner{Kind: v1alpha1.KindIscsi, Name: "elsewhere", UID: "elsewhere"}, "n9"
+	member.Spec.Reservation = &v1alpha1.MemberReservation{Key: "00000000000000ee", BootID: "b", Machines: map[string]string{"00000000000000ed": machine}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n8"}}
+	node.Status.NodeInfo.SystemUUID = machine
+	for name, o := range map[string]client.Object{"a Member of another Iscsi had a key of the machine": member, "a Node that is no initiator is the machine": node} {
+		s.must(s.api.Create(s.t.Context(), o))
+		if err := s.perform(step); err == nil || len(s.san.Keys(s.lun)) != keys {
+			s.t.Errorf("%s: %v, keys %v", name, err, s.san.Keys(s.lun))
+		}
+		s.must(s.api.Delete(s.t.Context(), o))
 	}
 }
 

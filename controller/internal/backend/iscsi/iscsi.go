@@ -14,6 +14,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/iscsi"
 	"quarry.storage/quarry/controller/internal/decide/writer"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -127,12 +128,16 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 	if o.Hosts, err = b.look(ctx, o); err != nil {
 		return nil, err
 	}
-	view := iscsi.NewView(o, old)
-	if !due {
+	if due {
+		o.Reading = b.read(ctx, iscsi.NewView(o, old))
+		b.memory.read(i, claims, stamp)
+	}
+	if view := iscsi.NewView(o, old); !view.Outlived() {
 		return view, nil
 	}
-	o.Reading = b.read(ctx, view)
-	b.memory.read(i, claims, stamp)
+	if o.Machines, err = kube.Machines(ctx, b.Client); err != nil {
+		return nil, err
+	}
 	return iscsi.NewView(o, old), nil
 }
 

@@ -41,6 +41,8 @@ type site struct {
 	api    client.Client
 	now    time.Time
 	random []uint64
+	// wide has the API server list Members of all storages.
+	wide bool
 	// dropped are the owners whose groups were dropped.
 	dropped []string
 }
@@ -65,14 +67,17 @@ func (noRecords) Load(context.Context, string) (writer.Record, string, error) {
 	return writer.Record{}, "", nil
 }
 
-// narrow is an API server that lists no Members but those of one owner: of all others there may be thousands.
-type narrow struct{ client.Reader }
+// narrow is an API server that lists no Members but those of one owner, unless wide is true: of all others there may be thousands.
+type narrow struct {
+	client.Reader
+	wide *bool
+}
 
 func (n narrow) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	if _, members := list.(*v1alpha1.MemberList); members && !slices.ContainsFunc(options, func(o client.ListOption) bool {
 		fields, of := o.(client.MatchingFields)
 		return of && fields[kube.MemberOwner] != ""
-	}) {
+	}) && !*n.wide {
 		return errors.New("all Members are listed")
 	}
 	return n.Reader.List(ctx, list, options...)
@@ -101,7 +106,7 @@ func newSite(t *testing.T, nodes ...string) *site {
 		return []string{string(m.Spec.Of.UID)}
 	}).Build()
 	s.b = New(Config{
-		Agents: s.san, Groups: noGroups{s: s}, Records: noRecords{}, Client: s.api, Live: iscsitest.Kubelets{Reader: narrow{s.api}, SAN: s.san}, Namespace: "quarry-system",
+		Agents: s.san, Groups: noGroups{s: s}, Records: noRecords{}, Client: s.api, Live: iscsitest.Kubelets{Reader: narrow{Reader: s.api, wide: &s.wide}, SAN: s.san}, Namespace: "quarry-system",
 		Now: func() time.Time { return s.now }, Random: s.next,
 	})
 	for _, n := range nodes {

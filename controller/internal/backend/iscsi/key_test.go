@@ -226,10 +226,10 @@ func TestPerform_lastOfBefore(t *testing.T) {
 func TestPerform_machine(t *testing.T) {
 	s := keyed(t)
 	first := s.member("n2").Spec.Reservation
-	if first.Machine != "machine-of-n2" {
+	if first.Machine != iscsitest.Machine("machine-of-n2") {
 		t.Fatalf("%+v", first)
 	}
-	for _, machine := range []string{"other", ""} {
+	for _, machine := range []string{iscsitest.Machine("other"), ""} {
 		s.san.Replace("n2", machine)
 		s.must(s.perform(s.step("n2", v1alpha1.ActionLogin)))
 		grant := s.step("n2", v1alpha1.ActionGrantKey)
@@ -264,7 +264,7 @@ func TestPerform_recordMachine(t *testing.T) {
 	}
 	record.BootID = "n2-boot-1"
 	s.must(s.perform(record))
-	if r := s.member("n2").Spec.Reservation; r.Machine != "machine-of-n2" {
+	if r := s.member("n2").Spec.Reservation; r.Machine != iscsitest.Machine("machine-of-n2") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -67,7 +67,7 @@ func TestDecide_join(t *testing.T) {
 			s.member("n1").Spec.Reservation.Fenced = true
 			s.host("n1", func(h *Host) { h.BootID = "next" })
 		}, []string{"GrantKey", "RegisterKey"}, ""},
-		"another machine":                      {made("n1"), n1(func(h *Host) { h.BootID, h.Machine = "next", "other" }), []string{"GrantKey"}, ""},
+		"another machine":                      {made("n1"), n1(func(h *Host) { h.BootID, h.Machine = "next", uuid("other") }), []string{"GrantKey"}, ""},
 		"a machine that is not known any more": {made("n1"), n1(func(h *Host) { h.BootID, h.Machine = "next", "" }), []string{"GrantKey"}, ""},
 		"a Node that is late":                  {made("n1"), n1(func(h *Host) { h.BootID, h.Machine, h.MachineLate = "next", "", true }), nil, v1alpha1.ReasonPending},
 		"a machine that was not on record":     {made("n1"), func(s *scene) { s.member("n1").Spec.Reservation.Machine = "" }, []string{"RecordMachine"}, ""},

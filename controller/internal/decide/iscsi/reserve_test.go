@@ -291,7 +291,7 @@ func TestDecide_anotherMachine(t *testing.T) {
 
 // machine boots n1, of which one machine is on record, and another is told by its Node.
 func machine(s *scene, recorded, told string) *scene {
-	s.member("n1").Spec.Reservation.Machine = recorded
-	s.host("n1", func(h *Host) { h.BootID, h.Machine = "next", told })
+	s.member("n1").Spec.Reservation.Machine = uuid(recorded)
+	s.host("n1", func(h *Host) { h.BootID, h.Machine = "next", uuid(told) })
 	return s
 }

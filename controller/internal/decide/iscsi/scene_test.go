@@ -1,6 +1,8 @@
 package iscsi
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"time"
 
@@ -38,7 +40,7 @@ type scene struct {
 func fresh(nodes ...string) *scene {
 	i := &v1alpha1.Iscsi{ObjectMeta: metav1.ObjectMeta{Name: "san", UID: owner, CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}}
 	i.Spec.Targets, i.Spec.IQN = []v1alpha1.PortalAddress{"10.0.0.1"}, iqn
-	s := &scene{o: Observation{Iscsi: i, Now: now, Hosts: map[string]Host{}, Chap: Chap{Version: NoChap}}, deleted: map[string]bool{}}
+	s := &scene{o: Observation{Iscsi: i, Now: now, Hosts: map[string]Host{}, Machines: map[string]string{}, Chap: Chap{Version: NoChap}}, deleted: map[string]bool{}}
 	s.o.World = backend.World{Nodes: map[string]backend.Node{}, Volumes: map[string][]backend.Volume{}, Started: now.Add(-time.Hour)}
 	for _, n := range nodes {
 		i.Spec.Initiators = append(i.Spec.Initiators, v1alpha1.HostName(n))
@@ -46,12 +48,22 @@ func fresh(nodes ...string) *scene {
 		m := &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "san." + n}}
 		m.Spec.Of, m.Spec.Node = v1alpha1.MemberOwner{Kind: v1alpha1.KindIscsi, Name: "san", UID: owner}, v1alpha1.HostName(n)
 		s.o.World.Members = append(s.o.World.Members, m)
+		s.o.Machines[n] = uuid("machine-" + n)
 		s.o.Hosts[n] = Host{
-			Agent: decide.AgentUp, At: now, BootID: "boot-" + n, Machine: "machine-" + n, Initiator: sharedlun.Initiator{Name: "iqn." + n, Multipath: true},
+			Agent: decide.AgentUp, At: now, BootID: "boot-" + n, Machine: uuid("machine-" + n), Initiator: sharedlun.Initiator{Name: "iqn." + n, Multipath: true},
 			Seen: sharedlun.Seen{Sessions: []sharedlun.Session{{Portal: portal}}},
 		}
 	}
 	return s
+}
+
+// uuid is the systemUUID of a machine of a name; empty for none.
+func uuid(name string) string {
+	if name == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:16])
 }
 
 // loggedIn is fresh with a session on each node, and a blank LUN that was read.
@@ -74,7 +86,7 @@ func keyed(nodes ...string) *scene {
 	for i, n := range nodes {
 		m := s.member(n)
 		m.Spec.Lun = &v1alpha1.MemberLun{WWID: disk.WWID, Serial: disk.Serial, Size: disk.SizeBytes, IQN: iqn}
-		m.Spec.Reservation = &v1alpha1.MemberReservation{Key: "000000000000000" + string(rune('a'+i)), BootID: "boot-" + n, Machine: "machine-" + n}
+		m.Spec.Reservation = &v1alpha1.MemberReservation{Key: "000000000000000" + string(rune('a'+i)), BootID: "boot-" + n, Machine: uuid("machine-" + n)}
 		s.o.Reading.Keys.Keys = append(s.o.Reading.Keys.Keys, uint64(10+i))
 		s.host(n, func(h *Host) { h.RegisteredPaths = portal + "=sdb/0" })
 	}

@@ -81,10 +81,32 @@ func TestWhole_steps(t *testing.T) {
 	}
 	of := func(machine string) func(*scene) {
 		return func(s *scene) {
-			s.member("n2").Spec.Reservation.Machines = map[string]string{"0000000000000063": machine}
+			s.member("n2").Spec.Reservation.Machines = map[string]string{"0000000000000063": uuid(machine)}
 		}
 	}
-	machine := func(is string) func(*scene) { return func(s *scene) { s.host("n2", func(h *Host) { h.Machine = is }) } }
+	machine := func(is string) func(*scene) {
+		return func(s *scene) { s.host("n2", func(h *Host) { h.Machine = uuid(is) }) }
+	}
+	tells := func(node, machine string) func(*scene) { return func(s *scene) { s.o.Machines[node] = uuid(machine) } }
+	before := func(node, machine string) func(*scene) {
+		return func(s *scene) {
+			s.member(node).Spec.Reservation.Machines = map[string]string{"0000000000000062": uuid(machine)}
+		}
+	}
+	otherStorage := func(node, machine string) func(*scene) {
+		return func(s *scene) {
+			m := &v1alpha1.Member{}
+			m.Spec.Node, m.Spec.Reservation = v1alpha1.HostName(node), &v1alpha1.MemberReservation{Machine: uuid(machine)}
+			s.o.World.OtherMembers = append(s.o.World.OtherMembers, m)
+		}
+	}
+	unset := func(node string) func(*scene) {
+		const none = "03000200-0400-0500-0006-000700080009"
+		return func(s *scene) {
+			s.member(node).Spec.Reservation.Machine, s.o.Machines[node] = none, none
+			s.host(node, func(h *Host) { h.Machine = none })
+		}
+	}
 	booted := func(s *scene) { s.host("n2", func(h *Host) { h.BootID = "next" }) }
 	granted := func(s *scene) {
 		s.member("n2").Spec.Reservation = &v1alpha1.MemberReservation{Key: "000000000000000f", BootID: "next", Previous: []string{"000000000000000b"}}
@@ -180,7 +202,12 @@ func TestWhole_steps(t *testing.T) {
 		"a volume, and no key after a boot":    {made("n1", "n2"), both(holds, booted, late), []string{"PreemptKeys"}, false},
 		"no key, and the machine is not known": {made("n1", "n2"), both(holds, booted, machine(""), late), []string{"PreemptKeys"}, true},
 		"no key, and it is another machine":    {made("n1", "n2"), both(holds, booted, machine("m"), late), []string{"PreemptKeys"}, true},
-		"no key, and it is not alone with it":  {made("n1", "n2"), both(holds, booted, func(s *scene) { s.member("n1").Spec.Reservation.Machine = "machine-n2" }, late), []string{"PreemptKeys"}, true},
+		"no key, and it is not alone with it":  {made("n1", "n2"), both(holds, booted, func(s *scene) { s.member("n1").Spec.Reservation.Machine = uuid("machine-n2") }, late), []string{"PreemptKeys"}, true},
+		"no key, and another node had it":      {made("n1", "n2"), both(holds, booted, before("n1", "machine-n2"), late), []string{"PreemptKeys"}, true},
+		"no key, and it is no initiator's too": {made("n1", "n2"), both(holds, booted, tells("n9", "machine-n2"), late), []string{"PreemptKeys"}, true},
+		"no key, and one of another storage":   {made("n1", "n2"), both(holds, booted, otherStorage("n9", "machine-n2"), late), []string{"PreemptKeys"}, true},
+		"no key, and no Node was read":         {made("n1", "n2"), both(holds, booted, func(s *scene) { s.o.Machines = nil }, late), []string{"PreemptKeys"}, true},
+		"no key, and a UUID of many machines":  {made("n1", "n2"), both(holds, booted, unset("n2"), late), []string{"PreemptKeys"}, true},
 		"a key of before, of its machine":      {made("n1", "n2"), both(holds, earlier, of("machine-n2")), []string{"PreemptKeys"}, false},
 		"a key of before, of another machine":  {made("n1", "n2"), both(holds, earlier, of("m")), []string{"PreemptKeys"}, true},
 		"keys of before, of its and of nobody": {made("n1", "n2"), both(holds, earlier, of("machine-n2"), func(s *scene) {

@@ -3,6 +3,7 @@ package writer
 import (
 	"fmt"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
@@ -17,7 +18,9 @@ type Granted struct {
 // Stranger returns why the machine that answers in a boot may be another one than that of the record, where no key tells of it; empty when it counts as the same. machine is
 // empty when nobody knows which one it is. A boot is one of one machine, so that in the boot of the record nothing is asked. Without a machine on record keys tell as far as
 // they do: they do not where there are none, where one may still be registered, and where the earlier machine, once it is fenced, may read.
+// A UUID that tells no machine from others is the same as none.
 func Stranger(g Granted, bootID, machine string) string {
+	g.Machine, machine = decide.Machine(g.Machine), decide.Machine(machine)
 	switch {
 	case g.BootID == bootID && bootID != "":
 		return ""

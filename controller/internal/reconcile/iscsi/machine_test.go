@@ -3,6 +3,7 @@ package iscsi
 import (
 	"testing"
 
+	"quarry.storage/quarry/controller/internal/backend/iscsi/iscsitest"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -14,11 +15,11 @@ func TestIscsi_anotherMachine(t *testing.T) {
 	s.until("san", hasPhase(v1alpha1.PhaseRunning))
 	s.volume("n2")
 	first := s.member("n2").Spec.Reservation
-	if first.Machine != "machine-of-n2" {
+	if first.Machine != iscsitest.Machine("machine-of-n2") {
 		t.Fatalf("%+v", first)
 	}
 	s.leave()
-	s.san.Replace("n2", "other")
+	s.san.Replace("n2", iscsitest.Machine("other"))
 	s.untilPlan("every other machine that had the name of node n2 is off")
 	s.rounds()
 	if r := s.member("n2").Spec.Reservation; r.Key != first.Key || r.Machine != first.Machine || s.released(s.get("san")) == "" {
@@ -29,7 +30,7 @@ func TestIscsi_anotherMachine(t *testing.T) {
 	s.until("san", s.released)
 	s.until("san", hasPhase(v1alpha1.PhaseRunning))
 	second := s.member("n2").Spec.Reservation
-	if second.Machine != "other" || second.Key == first.Key {
+	if second.Machine != iscsitest.Machine("other") || second.Key == first.Key {
 		t.Errorf("%+v", second)
 	}
 	s.san.Boot("n2")

@@ -61,6 +61,7 @@ func (c *counted) List(ctx context.Context, list client.ObjectList, options ...c
 }
 
 func TestFleet(t *testing.T) {
+	const m1, m2 = "4c4c4544-0051-3410-8051-b5c04f375931", "4c4c4544-0051-3410-8051-b5c04f375932"
 	up := agents{
 		"n1": {Agent: decide.AgentUp, BootID: "b1"}, "n2": {Agent: decide.AgentUp, BootID: "b2"}, "n3": {Agent: decide.AgentUnreachable, BootID: "b1"},
 		"n4": {Agent: decide.AgentUp, BootID: "b1"}, "n5": {Agent: decide.AgentUp, BootID: "b1"}, "n6": {Agent: decide.AgentUp, BootID: "b2"},
@@ -79,13 +80,13 @@ func TestFleet(t *testing.T) {
 	}{
 		"a key for this boot":         {[]*v1alpha1.Member{member("n1", false, key("00000000000000a1"))}, []san.Member{{Node: "n1", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1", ReportedBootID: "b1", Up: true}}, false},
 		"a key for another boot":      {[]*v1alpha1.Member{member("n2", false, key("00000000000000a1"))}, []san.Member{{Node: "n2", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1", ReportedBootID: "b2"}}, false},
-		"another boot of the machine": {[]*v1alpha1.Member{member("n2", false, of("m2"))}, []san.Member{{Node: "n2", Credential: sharedlun.Credential{Unfenced: true}, BootID: "b1", ReportedBootID: "b2"}}, false},
-		"another machine": {[]*v1alpha1.Member{member("n2", false, of("m1"))}, []san.Member{{
-			Node: "n2", Credential: sharedlun.Credential{Unfenced: true}, BootID: "b1", Stranger: "it is machine m2, and machine m1, which had the name of the node, may still use the LUN",
+		"another boot of the machine": {[]*v1alpha1.Member{member("n2", false, of(m2))}, []san.Member{{Node: "n2", Credential: sharedlun.Credential{Unfenced: true}, BootID: "b1", ReportedBootID: "b2"}}, false},
+		"another machine": {[]*v1alpha1.Member{member("n2", false, of(m1))}, []san.Member{{
+			Node: "n2", Credential: sharedlun.Credential{Unfenced: true}, BootID: "b1", Stranger: "it is machine " + m2 + ", and machine " + m1 + ", which had the name of the node, may still use the LUN",
 		}}, false},
-		"another boot, whose machine no Node tells": {[]*v1alpha1.Member{member("n6", false, of("m1"))}, []san.Member{{
+		"another boot, whose machine no Node tells": {[]*v1alpha1.Member{member("n6", false, of(m1))}, []san.Member{{
 			Node: "n6", Credential: sharedlun.Credential{Unfenced: true}, BootID: "b1",
-			Stranger: `its Node does not say which machine it is in boot "b2", and machine m1, which had the name of the node, may still use the LUN`,
+			Stranger: `its Node does not say which machine it is in boot "b2", and machine ` + m1 + `, which had the name of the node, may still use the LUN`,
 		}}, false},
 		"a silent agent":                {[]*v1alpha1.Member{member("n3", false, key("00000000000000a1"))}, []san.Member{{Node: "n3", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1"}}, false},
 		"no key":                        {[]*v1alpha1.Member{member("n1", false, nil)}, []san.Member{{Node: "n1", ReportedBootID: "b1"}}, false},
@@ -122,7 +123,7 @@ func TestFleet(t *testing.T) {
 			other := member("n9", false, key("0000000000000009"))
 			other.Spec.Of.UID = "other"
 			n2 := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}
-			n2.Status.NodeInfo.BootID, n2.Status.NodeInfo.SystemUUID = "b2", "m2"
+			n2.Status.NodeInfo.BootID, n2.Status.NodeInfo.SystemUUID = "b2", m2
 			b := indexed(s).WithObjects(other, n2)
 			for _, m := range c.members {
 				b = b.WithObjects(m)

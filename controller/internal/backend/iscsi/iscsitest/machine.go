@@ -2,6 +2,8 @@ package iscsitest
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,13 +22,35 @@ type Kubelets struct {
 func (k Kubelets) Get(ctx context.Context, key types.NamespacedName, o client.Object, options ...client.GetOption) error {
 	err := k.Reader.Get(ctx, key, o, options...)
 	if n, is := o.(*corev1.Node); is && err == nil {
-		k.SAN.mu.Lock()
-		defer k.SAN.mu.Unlock()
-		if known := k.SAN.nodes[key.Name]; known != nil {
-			n.Status.NodeInfo.BootID, n.Status.NodeInfo.SystemUUID = known.boot, known.machine
+		k.SAN.tell(n)
+	}
+	return err
+}
+
+// List reads all objects of a kind.
+func (k Kubelets) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := k.Reader.List(ctx, list, options...)
+	if nodes, are := list.(*corev1.NodeList); are && err == nil {
+		for i := range nodes.Items {
+			k.SAN.tell(&nodes.Items[i])
 		}
 	}
 	return err
+}
+
+// tell writes to a Node what its kubelet does, if it is one of the SAN's nodes.
+func (s *SAN) tell(n *corev1.Node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.nodes[n.Name]; known != nil {
+		n.Status.NodeInfo.BootID, n.Status.NodeInfo.SystemUUID = known.boot, known.machine
+	}
+}
+
+// Machine is the systemUUID of a machine of a name.
+func Machine(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:16])
 }
 
 // Boot boots a node: its sessions and devices are gone, its key at the target is not.
@@ -42,7 +66,7 @@ func (s *SAN) Boot(name string) {
 	clear(n.open)
 }
 
-// Replace boots another machine under the name of a node. What the first one has at the target stays. The Node does not tell which machine it is if its name is empty.
+// Replace boots another machine under the name of a node. What the first one has at the target stays. The Node tells its systemUUID, as Machine has it, or nothing if that is empty.
 func (s *SAN) Replace(name, machine string) {
 	s.Boot(name)
 	s.mu.Lock()

@@ -103,7 +103,7 @@ func (s *SAN) AddNode(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.nodes[name] = &node{
-		name: name, boot: name + "-boot-1", machine: "machine-of-" + name, agent: decide.AgentUp, sessions: map[string]bool{}, mapped: map[string]bool{}, cut: map[string]bool{}, open: map[string]bool{},
+		name: name, boot: name + "-boot-1", machine: Machine("machine-of-" + name), agent: decide.AgentUp, sessions: map[string]bool{}, mapped: map[string]bool{}, cut: map[string]bool{}, open: map[string]bool{},
 		initiator: sharedlun.Initiator{Name: "iqn.2026-01.storage.quarry:" + name, OfHost: true, Multipath: true},
 	}
 }

@@ -1,0 +1,70 @@
+package decide
+
+import (
+	"bytes"
+	"encoding/hex"
+	"slices"
+	"strings"
+)
+
+// shared are UUIDs that makers of boards left in many of them, in the order of bytes that the text has. A kernel or a firmware may tell the first three fields the other way round.
+var shared = []string{
+	"00010203-0405-0607-0809-0a0b0c0d0e0f",
+	"01020304-0506-0708-090a-0b0c0d0e0f10",
+	"03000200-0400-0500-0006-000700080009",
+	"07090201-0103-0301-0807-060504030201",
+	"11111111-2222-3333-4444-555555555555",
+	"12345678-1234-5678-90ab-cddeefaabbcc",
+	"4c4c4544-0000-2010-8020-80c04f202020",
+	"890e2d14-cacd-45d1-ae66-bc80e8bfeb0f",
+	"8e275844-178f-44a8-aceb-a7d7e5178c63",
+	"dc698397-fa54-4cf2-82c8-b1b5307a6a7f",
+	"deadbeef-dead-beef-dead-beefdeadbeef",
+}
+
+// Machine returns what Kubernetes calls the systemUUID of a machine, if it tells the machine from others; empty if many have the same one, as a default of their maker, or if it is no UUID, as what a
+// maker left to be filled in, or as the serial number of a frame, which all its partitions have.
+func Machine(systemUUID string) string {
+	id := uuidOf(systemUUID)
+	if id == nil || repeats(id) || repeats(id[4:]) {
+		return ""
+	}
+	if slices.ContainsFunc(shared, func(s string) bool {
+		known := uuidOf(s)
+		return bytes.Equal(known, id) || bytes.Equal(turned(known), id)
+	}) {
+		return ""
+	}
+	return systemUUID
+}
+
+// SameMachine reports whether two systemUUIDs may be of one machine: how they are written does not matter.
+func SameMachine(a, b string) bool {
+	x, y := uuidOf(a), uuidOf(b)
+	return x != nil && y != nil && (bytes.Equal(x, y) || bytes.Equal(turned(x), y))
+}
+
+// uuidOf reads a UUID, with hyphens or without; nil when it is none.
+func uuidOf(text string) []byte {
+	text = strings.TrimSpace(text)
+	if parts := strings.Split(text, "-"); len(parts) == 5 && len(parts[0]) == 8 && len(parts[1]) == 4 && len(parts[2]) == 4 && len(parts[3]) == 4 {
+		text = strings.Join(parts, "")
+	}
+	id, err := hex.DecodeString(text)
+	if err != nil || len(id) != 16 {
+		return nil
+	}
+	return id
+}
+
+// turned returns a UUID with the bytes of its first three fields the other way round.
+func turned(id []byte) []byte {
+	out := slices.Clone(id)
+	for _, field := range [][]byte{out[:4], out[4:6], out[6:8]} {
+		slices.Reverse(field)
+	}
+	return out
+}
+
+// repeats reports whether all bytes are the same one.
+func repeats(id []byte) bool { return len(bytes.Trim(id, string(id[:1]))) == 0 }
