@@ -3,8 +3,11 @@ package decide
 import (
 	"bytes"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strings"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
 // shared are UUIDs that makers of boards left in many of them, in the order of bytes that the text has. A kernel or a firmware may tell the first three fields the other way round.
@@ -42,6 +45,37 @@ func Machine(systemUUID string) string {
 func SameMachine(a, b string) bool {
 	x, y := uuidOf(a), uuidOf(b)
 	return x != nil && y != nil && (bytes.Equal(x, y) || bytes.Equal(turned(x), y))
+}
+
+// Everyone is all that is known of machines and the nodes that they are.
+type Everyone struct {
+	// Members of all storages, of those too that do not exist any more.
+	Members []*v1alpha1.Member
+	// Nodes are the systemUUIDs of all Nodes, by name; nil when they were not read.
+	Nodes map[string]string
+}
+
+// Alone reports whether a machine is known to be that of one node only, as far as every record and every Node tells. A UUID that tells no machine from others is nobody's alone.
+func (e Everyone) Alone(node, machine string) bool {
+	if e.Nodes == nil || Machine(machine) == "" {
+		return false
+	}
+	for name, of := range e.Nodes {
+		if name != node && SameMachine(of, machine) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(e.Members, func(m *v1alpha1.Member) bool {
+		return string(m.Spec.Node) != node && had(m.Spec.Reservation, machine)
+	})
+}
+
+// had reports whether a key on record was granted to a machine, in this boot of the record or in an earlier one.
+func had(r *v1alpha1.MemberReservation, machine string) bool {
+	if r == nil {
+		return false
+	}
+	return slices.ContainsFunc(append(slices.Collect(maps.Values(r.Machines)), r.Machine), func(of string) bool { return SameMachine(of, machine) })
 }
 
 // uuidOf reads a UUID, with hyphens or without; nil when it is none.

@@ -10,6 +10,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/iscsi"
 	"quarry.storage/quarry/controller/internal/decide/iscsi/recorded"
 	"quarry.storage/quarry/controller/internal/kube"
+	"quarry.storage/quarry/controller/internal/san/fleet"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -238,7 +239,7 @@ func (b *Backend) proven(ctx context.Context, s iscsi.Step, m *v1alpha1.Member) 
 	if err != nil {
 		return err
 	}
-	all, err := b.everyone(ctx)
+	all, err := fleet.Machines(ctx, b.Live)
 	if err != nil {
 		return err
 	}

@@ -132,7 +132,7 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 		o.Reading = b.read(ctx, iscsi.NewView(o, old))
 		b.memory.read(i, claims, stamp)
 	}
-	if view := iscsi.NewView(o, old); !view.Outlived() {
+	if view := iscsi.NewView(o, old); !view.Compares() {
 		return view, nil
 	}
 	if o.Machines, err = kube.Machines(ctx, b.Client); err != nil {

@@ -11,6 +11,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/iscsi/recorded"
 	"quarry.storage/quarry/controller/internal/decide/writer"
 	"quarry.storage/quarry/controller/internal/kube"
+	"quarry.storage/quarry/controller/internal/san/fleet"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -98,7 +99,15 @@ func (b *Backend) machineOf(ctx context.Context, s iscsi.Step, r *v1alpha1.Membe
 	if s.Vouched {
 		return machine, nil
 	}
-	if why := writer.Stranger(iscsi.GrantedTo(r), s.BootID, machine); why != "" {
+	g := iscsi.GrantedTo(r)
+	if g.Rests(s.BootID, machine) {
+		all, err := fleet.Machines(ctx, b.Live)
+		if err != nil {
+			return "", err
+		}
+		g.Shared = !all.Alone(s.Node, machine)
+	}
+	if why := writer.Stranger(g, s.BootID, machine); why != "" {
 		return "", passing("node %s gets no key: %s", s.Node, why)
 	}
 	return machine, nil

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/backend/iscsi/iscsitest"
 	"quarry.storage/quarry/controller/internal/decide/iscsi"
@@ -249,6 +251,26 @@ func TestPerform_machine(t *testing.T) {
 		if first.Machine != machine || first.BootID != grant.BootID {
 			t.Errorf("%+v", first)
 		}
+	}
+}
+
+// TestPerform_uuidAlone: where no key tells, a node gets no key for its next boot without a person if another node says that it is the machine that it was.
+func TestPerform_uuidAlone(t *testing.T) {
+	s := keyed(t)
+	s.wide = true
+	edit(s, &v1alpha1.Member{}, "san.n2", func(m *v1alpha1.Member) { m.Spec.Reservation.Registering = "1" })
+	s.san.Boot("n2")
+	s.must(s.perform(s.step("n2", v1alpha1.ActionLogin)))
+	grant := s.step("n2", v1alpha1.ActionGrantKey)
+	grant.BootID = s.san.Node("n2").BootID
+	other := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n9"}}
+	other.Status.NodeInfo.SystemUUID = iscsitest.Machine("machine-of-n2")
+	s.must(s.api.Create(t.Context(), other))
+	wantError(t, s.perform(grant), "it is not known which machine was in boot", true)
+	s.must(s.api.Delete(t.Context(), other))
+	s.must(s.perform(grant))
+	if r := s.member("n2").Spec.Reservation; r.BootID != grant.BootID {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/iscsi"
-	"quarry.storage/quarry/controller/internal/decide/iscsi/recorded"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -160,19 +159,6 @@ func (b *Backend) readMember(ctx context.Context, name string, s iscsi.Step) (*v
 // members reads the Members of the Iscsi of a step from the API server itself.
 func (b *Backend) members(ctx context.Context, s iscsi.Step) ([]v1alpha1.Member, error) {
 	return kube.MembersOf(ctx, b.Live, types.UID(s.Ref.OwnerUID))
-}
-
-// everyone reads from the API server itself what all records and all Nodes tell of machines. There may be thousands of both: it is asked once for each boot of which a path kept a key.
-func (b *Backend) everyone(ctx context.Context) (out recorded.Everyone, err error) {
-	var members v1alpha1.MemberList
-	if err := b.Live.List(ctx, &members); err != nil {
-		return out, fmt.Errorf("list members: %w", err)
-	}
-	for i := range members.Items {
-		out.Members = append(out.Members, &members.Items[i])
-	}
-	out.Nodes, err = kube.Machines(ctx, b.Live)
-	return out, err
 }
 
 // member changes a Member, unless somebody else does at the same time.

@@ -78,16 +78,6 @@ func (v *View) before(node string) []string {
 	return out
 }
 
-// Outlived reports whether keys are on the LUN of boots before those that nodes report: which machines they are of matters then.
-func (v *View) Outlived() bool {
-	return slices.ContainsFunc(v.names(), func(node string) bool { return len(v.before(node)) > 0 })
-}
-
-// everyone is all that is known of machines.
-func (v *View) everyone() recorded.Everyone {
-	return recorded.Everyone{Members: slices.Concat(v.seen.World.Members, v.seen.World.OtherMembers), Nodes: v.seen.Machines}
-}
-
 // fenceCounts reports whether the fence of a node counts by what was read last, as the node via would judge it. The turn in which a volume is taken from it looks
 // again; a step that it would refuse keeps those after it from being taken, among them the one that ends the doubt.
 func (v *View) fenceCounts(node, via string) bool {

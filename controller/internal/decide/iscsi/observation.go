@@ -24,7 +24,7 @@ type Observation struct {
 	Record writer.Record
 	// Chap tells of the credentials.
 	Chap Chap
-	// Machines are the systemUUIDs of all Nodes, by name; nil when they were not read, as long as no key of an earlier boot may be taken off.
+	// Machines are the systemUUIDs of all Nodes, by name; nil when they were not read, as long as Compares is false.
 	Machines map[string]string
 	// Granted are keys that this process has put on record: the Members of this observation may be older.
 	Granted []uint64

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/writer"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -160,7 +161,26 @@ func (v *View) stranger(m *v1alpha1.Member) string {
 	if r == nil || !h.Asked() {
 		return ""
 	}
-	return writer.Stranger(GrantedTo(r), h.BootID, h.Machine)
+	g := GrantedTo(r)
+	g.Shared = g.Rests(h.BootID, h.Machine) && !v.everyone().Alone(string(m.Spec.Node), h.Machine)
+	return writer.Stranger(g, h.BootID, h.Machine)
+}
+
+// Compares reports whether it matters which machines all nodes are: a key of a boot before the one that its node reports is on the LUN, or nothing but its UUID tells that a node is the machine of its
+// record.
+func (v *View) Compares() bool {
+	return slices.ContainsFunc(v.names(), func(node string) bool {
+		m, h := v.members[node], v.seen.Hosts[node]
+		if m == nil || m.Spec.Reservation == nil || !h.Asked() {
+			return false
+		}
+		return len(v.before(node)) > 0 || GrantedTo(m.Spec.Reservation).Rests(h.BootID, h.Machine)
+	})
+}
+
+// everyone is all that is known of machines.
+func (v *View) everyone() decide.Everyone {
+	return decide.Everyone{Members: slices.Concat(v.seen.World.Members, v.seen.World.OtherMembers), Nodes: v.seen.Machines}
 }
 
 // GrantedTo returns what is on record of the machine that a key was granted to.

@@ -271,6 +271,8 @@ func TestDecide_anotherMachine(t *testing.T) {
 		"no machine, and no key":     {machine(without("n1", "n2"), "", ""), true},
 		"another one without a key":  {machine(without("n1", "n2"), "machine-n1", "other"), true},
 		"the same one without a key": {machine(without("n1", "n2"), "machine-n1", "machine-n1"), false},
+		"one that another node is":   {toldBy(machine(made("n1", "n2"), "machine-n1", "machine-n1"), "n9"), false},
+		"and it has no key":          {toldBy(machine(without("n1", "n2"), "machine-n1", "machine-n1"), "n9"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.s.decide("n1")
@@ -287,6 +289,12 @@ func TestDecide_anotherMachine(t *testing.T) {
 			}
 		})
 	}
+}
+
+// toldBy has the Node of another node say that it is the machine that n1 is.
+func toldBy(s *scene, node string) *scene {
+	s.o.Machines[node] = s.o.Hosts["n1"].Machine
+	return s
 }
 
 // machine boots n1, of which one machine is on record, and another is told by its Node.

@@ -175,5 +175,26 @@ func (f Fleet) stranger(ctx context.Context, r *v1alpha1.MemberReservation, node
 	if err != nil {
 		return "", err
 	}
-	return writer.Stranger(writer.Granted{BootID: r.BootID, Machine: r.Machine, Unfenced: r.Unfenced, Registering: r.Registering != "", Fenced: r.Fenced}, n.BootID, machine), nil
+	g := writer.Granted{BootID: r.BootID, Machine: r.Machine, Unfenced: r.Unfenced, Registering: r.Registering != "", Fenced: r.Fenced}
+	if g.Rests(n.BootID, machine) {
+		all, err := Machines(ctx, f.Live)
+		if err != nil {
+			return "", err
+		}
+		g.Shared = !all.Alone(node, machine)
+	}
+	return writer.Stranger(g, n.BootID, machine), nil
+}
+
+// Machines returns what all records and all Nodes tell of machines. There may be thousands of both.
+func Machines(ctx context.Context, live client.Reader) (out decide.Everyone, err error) {
+	var members v1alpha1.MemberList
+	if err := live.List(ctx, &members); err != nil {
+		return out, fmt.Errorf("list members: %w", err)
+	}
+	for i := range members.Items {
+		out.Members = append(out.Members, &members.Items[i])
+	}
+	out.Nodes, err = kube.Machines(ctx, live)
+	return out, err
 }

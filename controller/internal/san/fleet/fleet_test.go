@@ -78,9 +78,8 @@ func TestFleet(t *testing.T) {
 		want    []san.Member
 		fails   bool
 	}{
-		"a key for this boot":         {[]*v1alpha1.Member{member("n1", false, key("00000000000000a1"))}, []san.Member{{Node: "n1", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1", ReportedBootID: "b1", Up: true}}, false},
-		"a key for another boot":      {[]*v1alpha1.Member{member("n2", false, key("00000000000000a1"))}, []san.Member{{Node: "n2", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1", ReportedBootID: "b2"}}, false},
-		"another boot of the machine": {[]*v1alpha1.Member{member("n2", false, of(m2))}, []san.Member{{Node: "n2", Credential: sharedlun.Credential{Unfenced: true}, BootID: "b1", ReportedBootID: "b2"}}, false},
+		"a key for this boot":    {[]*v1alpha1.Member{member("n1", false, key("00000000000000a1"))}, []san.Member{{Node: "n1", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1", ReportedBootID: "b1", Up: true}}, false},
+		"a key for another boot": {[]*v1alpha1.Member{member("n2", false, key("00000000000000a1"))}, []san.Member{{Node: "n2", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1", ReportedBootID: "b2"}}, false},
 		"another machine": {[]*v1alpha1.Member{member("n2", false, of(m1))}, []san.Member{{
 			Node: "n2", Credential: sharedlun.Credential{Unfenced: true}, BootID: "b1", Stranger: "it is machine " + m2 + ", and machine " + m1 + ", which had the name of the node, may still use the LUN",
 		}}, false},
@@ -139,6 +138,43 @@ func TestFleet(t *testing.T) {
 				t.Errorf("%v\n%s", err, d)
 			}
 		})
+	}
+}
+
+// TestFleet_uuidAlone: where no key tells, a node that was booted is the machine of its record only if no other node says that it is that machine.
+func TestFleet_uuidAlone(t *testing.T) {
+	const m2 = "4c4c4544-0051-3410-8051-b5c04f375932"
+	node := func(name, boot string) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		n.Status.NodeInfo.BootID, n.Status.NodeInfo.SystemUUID = boot, m2
+		return n
+	}
+	record := &v1alpha1.MemberReservation{Key: "00000000000000a1", BootID: "b1", Machine: m2, Unfenced: true}
+	elsewhere := member("n8", false, &v1alpha1.MemberReservation{Key: "00000000000000a8", BootID: "b8", Machine: m2})
+	elsewhere.Spec.Of.UID = "other"
+	for name, c := range map[string]struct {
+		others []client.Object
+		want   san.Member
+	}{
+		"alone": {nil, san.Member{ReportedBootID: "b2"}},
+		"another Node says the same": {
+			[]client.Object{node("n9", "b9")}, san.Member{Stranger: `it is not known which machine was in boot "b1" of the node, and that one may still use the LUN`},
+		},
+		"a Member of another storage says the same": {
+			[]client.Object{elsewhere}, san.Member{Stranger: `it is not known which machine was in boot "b1" of the node, and that one may still use the LUN`},
+		},
+	} {
+		s := runtime.NewScheme()
+		if err := errors.Join(v1alpha1.AddToScheme(s), corev1.AddToScheme(s)); err != nil {
+			t.Fatal(err)
+		}
+		live := indexed(s).WithObjects(member("n2", false, record), node("n2", "b2")).WithObjects(c.others...).Build()
+		up := agents{"n2": {Agent: decide.AgentUp, BootID: "b2"}}
+		got, err := Fleet{Live: live, Reader: live, Agents: up}.Members(t.Context(), sharedlun.Ref{OwnerUID: "uid"})
+		c.want.Node, c.want.BootID, c.want.Unfenced = "n2", "b1", true
+		if d := cmp.Diff([]san.Member{c.want}, got); d != "" || err != nil {
+			t.Errorf("%s: %v\n%s", name, err, d)
+		}
 	}
 }
 

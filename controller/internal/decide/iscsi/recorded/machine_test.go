@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -63,7 +64,7 @@ func TestEnded(t *testing.T) {
 		// A second Member of the node, as a backup tool makes it, is no other machine.
 		twin := member("n1", nil, "", false)
 		twin.Spec.Reservation = &reservation{Machine: m1}
-		all := Everyone{Members: []*v1alpha1.Member{m, twin, member("n2", nil, "", false)}, Nodes: map[string]string{}}
+		all := decide.Everyone{Members: []*v1alpha1.Member{m, twin, member("n2", nil, "", false)}, Nodes: map[string]string{}}
 		maps.Copy(all.Nodes, c.nodes)
 		for _, r := range c.others {
 			o := member("n3", nil, "", false)
