@@ -20,6 +20,8 @@ const (
 	Bare    = "bare"
 	Quarry  = "quarry"
 	TopoLVM = "topolvm"
+	// Local is Quarry with a local group, beside a shared one.
+	Local   = "local group"
 	Private = "private"
 	Debian  = "debian"
 )

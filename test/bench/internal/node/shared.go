@@ -135,7 +135,11 @@ func (b *Bench) sharedRounds(ctx context.Context, s site) error {
 			return err
 		}
 	}
-	defer b.release(bareGroup, topoGroup)
+	defer b.release(bareGroup, topoGroup, agentGroup)
+	locals, err := b.sharedLocal(ctx, s)
+	if err != nil {
+		return err
+	}
 	topo := lvm{dir: filepath.Join(b.cfg.Dir, "topolvm")}
 	if err := copyPrivate(s.lvmDir, topo.dir, s.Devices()[2]); err != nil {
 		return err
@@ -150,7 +154,7 @@ func (b *Bench) sharedRounds(ctx context.Context, s site) error {
 	}
 	s.rest()
 	var turns []turn
-	for _, l := range []sharedLane{s.lane(), sharedBare(lvm{dir: s.lvmDir, devices: s.Devices()[1:2]}), sharedLVMd(d)} {
+	for _, l := range append(locals, s.lane(), sharedBare(lvm{dir: s.lvmDir, devices: s.Devices()[1:2]}), sharedLVMd(d)) {
 		turns = append(turns, turn{l.Contender, func(ctx context.Context, round int) error { return b.sharedTurn(ctx, l, round) }})
 	}
 	return b.rounds(ctx, turns)
@@ -176,6 +180,29 @@ func (b *Bench) sharedTurn(ctx context.Context, l sharedLane, round int) error {
 		}
 	}
 	return quiet(ctx, l.process)
+}
+
+// sharedLocal is the same agent with a local group on a spare disk, if there is one. A volume there always has a device.
+func (b *Bench) sharedLocal(ctx context.Context, s site) ([]sharedLane, error) {
+	if len(b.cfg.Disks) == 0 {
+		return nil, nil
+	}
+	if err := b.clean(b.cfg.Disks[:1]); err != nil {
+		return nil, err
+	}
+	devices, err := s.identities(ctx, b.cfg.Disks[:1])
+	if err != nil {
+		return nil, err
+	}
+	if err := s.ensure(ctx, agentGroup, devices); err != nil {
+		return nil, err
+	}
+	creating := func(ctx context.Context, name string) error { return s.create(ctx, agentGroup, name, volumeBytes) }
+	ending := func(ctx context.Context, name string) error { return s.remove(ctx, agentGroup, name) }
+	return []sharedLane{{
+		Contender: measure.Contender{Who: measure.Local, Config: measure.Private}, process: s.process,
+		works: []sharedWork{{measure.SharedCreate, measure.SharedDelete, creating, ending}, {measure.SharedMapped, measure.SharedUnmapped, creating, ending}},
+	}}, nil
 }
 
 // sharedBare are the very commands that the agent runs in its calls, and those of an administrator, who has a device at once.

@@ -16,14 +16,15 @@ var sharedCalls = map[string]string{
 
 func (p *page) shared() {
 	p.printf(sharedHead)
-	p.header("operation", "Quarry's agent", "TopoLVM's lvmd", "lvmd against the agent", "rounds")
+	p.header("operation", "Quarry's agent", "against its own local group", "TopoLVM's lvmd", "lvmd against the agent", "rounds")
 	bare, agent, lvmd := contenders(measure.Private)
+	local := measure.Contender{Who: measure.Local, Config: measure.Private}
 	for _, op := range []string{measure.SharedCreate, measure.SharedDelete, measure.SharedMapped, measure.SharedUnmapped} {
 		theirs, against := "", ""
 		if op == measure.SharedMapped || op == measure.SharedUnmapped {
 			theirs, against = p.ratio(op, lvmd, bare), p.ratio(op, lvmd, agent)
 		}
-		p.row(sharedWords[op], p.ratio(op, agent, bare), theirs, against, p.rounds(op, agent, bare))
+		p.row(sharedWords[op], p.ratio(op, agent, bare), p.ratio(op, agent, local), theirs, against, p.rounds(op, agent, bare))
 	}
 	p.printf(sharedCounts)
 	p.counts(sharedCalls)

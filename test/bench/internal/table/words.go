@@ -57,6 +57,9 @@ writer whose word counts ([decision 0038](decisions/0038-one-writer.md)).
 "With its device" is until the volume can be opened on the node. Bare, and in lvmd, that is one ` + "`lvcreate`" + ` that activates and clears the beginning; in the agent the
 four calls that a controller makes, without the zeroing: create, hold, ready and map; and leave, unmap, release and remove afterwards.
 
+"Against its own local group" is the agent's time as a multiple of what the same agent takes in the same round for a volume of a local group, whose only call makes the device, too
+(` + "`CreateLogicalVolume`, `DeleteLogicalVolume`" + `). That group is on a disk of the node, not behind a network.
+
 `
 	sharedCounts = `
 LVM commands per call, counted as above:
