@@ -6,6 +6,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/iscsi"
@@ -43,13 +44,7 @@ func (b *Backend) removeGroup(ctx context.Context, s iscsi.Step) error {
 	if err := b.Groups.RemoveGroup(ctx, s.Ref); err != nil {
 		return err
 	}
-	_, err = kube.Patch(ctx, b.Client, i, func(i *v1alpha1.Iscsi) {
-		if i.Annotations == nil {
-			i.Annotations = map[string]string{}
-		}
-		i.Annotations[v1alpha1.AnnotationGroupRemoved] = s.Ref.UUID
-	})
-	if err != nil {
+	if err := b.recordRemoval(ctx, s); err != nil {
 		return err
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: san.LeasePrefix + s.Ref.OwnerUID}}
@@ -57,4 +52,23 @@ func (b *Backend) removeGroup(ctx context.Context, s iscsi.Step) error {
 		return fmt.Errorf("delete lease %s/%s: %w", lease.Namespace, lease.Name, err)
 	}
 	return nil
+}
+
+// recordRemoval records that the group is gone. The turn in which it went takes long enough for somebody to write to the Iscsi, as its status: that is no reason to take another turn.
+func (b *Backend) recordRemoval(ctx context.Context, s iscsi.Step) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hearPatience)
+	defer cancel()
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		i, err := b.iscsi(ctx, s)
+		if err != nil {
+			return err
+		}
+		_, err = kube.Patch(ctx, b.Client, i, func(i *v1alpha1.Iscsi) {
+			if i.Annotations == nil {
+				i.Annotations = map[string]string{}
+			}
+			i.Annotations[v1alpha1.AnnotationGroupRemoved] = s.Ref.UUID
+		})
+		return err
+	})
 }

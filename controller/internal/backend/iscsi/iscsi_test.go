@@ -43,11 +43,13 @@ type site struct {
 	random []uint64
 	// wide has the API server list Members of all storages.
 	wide bool
+	// removing is done while a group is removed.
+	removing func()
 	// dropped are the owners whose groups were dropped.
 	dropped []string
 }
 
-// noGroups makes no group: these tests ask for none. It takes in which groups are dropped.
+// noGroups makes no group: these tests ask for none. It takes in which groups are dropped, and removes each at once, beside what a test does meanwhile.
 type noGroups struct {
 	Groups
 	s *site
@@ -59,6 +61,11 @@ func (n noGroups) Drop(gone func(string) bool) {
 			n.s.dropped = append(n.s.dropped, owner)
 		}
 	}
+}
+
+func (n noGroups) RemoveGroup(context.Context, sharedlun.Ref) error {
+	n.s.removing()
+	return nil
 }
 
 type noRecords struct{}
