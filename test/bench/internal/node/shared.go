@@ -74,6 +74,10 @@ type sharedWork struct {
 
 // Shared measures volumes of a group on a shared LUN: creations and deletions alone, and with the device on this node.
 func (b *Bench) Shared(ctx context.Context) (measure.Report, error) {
+	// An agent takes no disk that was written to just now.
+	if err := b.clean(b.cfg.Disks); err != nil {
+		return measure.Report{}, err
+	}
 	if err := b.countShared(ctx); err != nil {
 		return measure.Report{}, err
 	}
@@ -187,7 +191,7 @@ func (b *Bench) sharedLocal(ctx context.Context, s site) ([]sharedLane, error) {
 	if len(b.cfg.Disks) == 0 {
 		return nil, nil
 	}
-	if err := b.clean(b.cfg.Disks[:1]); err != nil {
+	if err := quiet(ctx, s.process); err != nil {
 		return nil, err
 	}
 	devices, err := s.identities(ctx, b.cfg.Disks[:1])
