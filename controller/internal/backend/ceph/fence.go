@@ -14,6 +14,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/ceph"
 	"quarry.storage/quarry/controller/internal/ceph/subvolume"
+	"quarry.storage/quarry/controller/internal/decide"
 	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/controller/internal/kube"
@@ -38,7 +39,7 @@ func (b *Backend) clients(ctx context.Context) ([]decideceph.Client, error) {
 
 // clientOf says what a node is as a client.
 func clientOf(n *corev1.Node) decideceph.Client {
-	out := decideceph.Client{Node: n.Name, Boot: n.Status.NodeInfo.BootID, Machine: n.Status.NodeInfo.SystemUUID, Tainted: kube.OutOfService(n), Off: kube.IsOff(n)}
+	out := decideceph.Client{Node: n.Name, Boot: n.Status.NodeInfo.BootID, Machine: decide.Machine(n.Status.NodeInfo.SystemUUID), Tainted: kube.OutOfService(n), Off: kube.IsOff(n)}
 	for _, a := range n.Status.Addresses {
 		// As Ceph lists them.
 		if ip, err := netip.ParseAddr(a.Address); a.Type == corev1.NodeInternalIP && err == nil {

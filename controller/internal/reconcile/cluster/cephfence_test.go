@@ -26,7 +26,7 @@ func (k *kubelet) user(tainted bool, ready corev1.ConditionStatus, boot string) 
 	}
 	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "user"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.9"}}
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
-	n.Status.NodeInfo.BootID, n.Status.NodeInfo.SystemUUID = boot, "m"
+	n.Status.NodeInfo.BootID, n.Status.NodeInfo.SystemUUID = boot, "4c4c4544-0039-5910-8031-b7c04f433232"
 	if err := k.client.Status().Update(k.t.Context(), n); err != nil {
 		k.t.Fatal(err)
 	}
