@@ -26,6 +26,8 @@ type Contents struct {
 	Blank bool
 	// Labels of BlueStore on it, ordered by place.
 	Labels []Found
+	// Headers of LUKS2 with our label on it, ordered by place.
+	Headers []Header
 	// Others are the other signatures on it.
 	Others []Mark
 }
@@ -47,6 +49,8 @@ type Wanted struct {
 	UUID, FSID string
 	// ID is the number that Ceph gave the OSD; negative when it is not known.
 	ID int
+	// Encrypted: the disk is to be encrypted, and the OSD in it.
+	Encrypted bool
 }
 
 // Kind is what a disk is to a Cluster.
@@ -90,17 +94,20 @@ type Verdict struct {
 
 // Judge says what a disk is to the Cluster that wants the OSD. What is there counts, wherever it stands: each label has to be the wanted one, one that
 // says that the OSD is ready outranks all that do not, and one that cannot be read leaves the disk unknown.
+//
+// On the disk of an encrypted OSD the headers of LUKS2 say what the labels say elsewhere, see judgeSealed.
 func Judge(want Wanted, c Contents) Verdict {
+	if v, foreign := foreign(want, c); foreign {
+		return v
+	}
+	if len(c.Headers) > 0 {
+		return judgeSealed(want, c)
+	}
 	if len(c.Labels) == 0 {
 		if c.Clean {
 			return Verdict{Empty, "The disk is clean."}
 		}
 		return Verdict{Other, "The disk carries no OSD, and is not clean."}
-	}
-	for _, f := range c.Labels {
-		if f.Label.UUID != "" && f.Label.UUID != want.UUID {
-			return Verdict{Other, fmt.Sprintf("The disk carries OSD %s at offset %d, not %s.", f.Label.UUID, f.Offset, want.UUID)}
-		}
 	}
 	for _, f := range c.Labels {
 		switch {
@@ -118,6 +125,9 @@ func Judge(want Wanted, c Contents) Verdict {
 	if v, reused := reusedSince(c); reused {
 		return v
 	}
+	if want.Encrypted {
+		return Verdict{Unknown, "The disk carries the OSD without encryption, and is on record as one that is encrypted."}
+	}
 	if slices.ContainsFunc(c.Labels, func(f Found) bool { return f.Label.Ready }) {
 		if c.Labels[0].Offset > 0 {
 			return Verdict{Ready, "The disk carries a copy of the OSD's label, but the label at its start is gone."}
@@ -128,6 +138,24 @@ func Judge(want Wanted, c Contents) Verdict {
 		return Verdict{Unknown, fmt.Sprintf("The making of the OSD did not end, and the disk carries %s too.", c.Others[0].Type)}
 	}
 	return Verdict{Unfinished, "The making of the OSD did not end."}
+}
+
+// foreign reports whether a label or a header of another OSD is on the disk.
+func foreign(want Wanted, c Contents) (Verdict, bool) {
+	for _, f := range c.Labels {
+		if f.Label.UUID != "" && f.Label.UUID != want.UUID {
+			return Verdict{Other, fmt.Sprintf("The disk carries OSD %s at offset %d, not %s.", f.Label.UUID, f.Offset, want.UUID)}, true
+		}
+	}
+	for _, h := range c.Headers {
+		switch {
+		case h.UUID != want.UUID:
+			return Verdict{Other, fmt.Sprintf("The disk carries the encrypted OSD %s, by its header at offset %d, not %s.", h.UUID, h.Offset, want.UUID)}, true
+		case h.FSID != want.FSID:
+			return Verdict{Other, fmt.Sprintf("The encrypted OSD on the disk is of the Ceph cluster %s, not %s.", h.FSID, want.FSID)}, true
+		}
+	}
+	return Verdict{}, false
 }
 
 // reusedSince reports whether somebody may have made something else of a disk that still has labels of the wanted OSD.

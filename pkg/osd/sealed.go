@@ -1,0 +1,48 @@
+package osd
+
+import (
+	"fmt"
+	"slices"
+)
+
+// judgeSealed says what a disk is that has at least one header of the wanted OSD. What stands behind 16 MiB is cipher text, which may look like any
+// signature, so it does not count. A label of BlueStore does, wherever it stands: cipher text never looks like one.
+//
+// The first header is written first and removed last. A disk that has but the second one lost the first by somebody else's doing.
+func judgeSealed(want Wanted, c Contents) Verdict {
+	switch {
+	case !want.Encrypted:
+		return Verdict{Unknown, "The disk carries the OSD encrypted, and is on record as one that is not."}
+	case len(c.Labels) > 0:
+		return Verdict{Unknown, fmt.Sprintf("The disk carries the OSD encrypted, and a label in the clear at offset %d.", c.Labels[0].Offset)}
+	case c.Headers[0].Offset > 0:
+		return Verdict{Unknown, "The first header of the encrypted OSD is gone, and the second one is there. The command \"cryptsetup repair\" can restore it."}
+	}
+	for _, m := range c.Others {
+		if m.Offset < SealedBytes {
+			return Verdict{Unknown, fmt.Sprintf("The disk carries a header of the encrypted OSD, and %s where the OSD keeps nothing else.", m.Type)}
+		}
+	}
+	whole := slices.DeleteFunc(slices.Clone(c.Headers), func(h Header) bool { return h.Err != nil })
+	if len(whole) == 0 {
+		return Verdict{Unfinished, fmt.Sprintf("The making of the encrypted OSD did not end: %v.", c.Headers[0].Err)}
+	}
+	young := whole[0]
+	for _, h := range whole {
+		if h.Sequence > young.Sequence {
+			young = h
+		}
+	}
+	for _, h := range whole {
+		switch {
+		case h.SizeBytes > c.SizeBytes:
+			return Verdict{Unknown, fmt.Sprintf("The encrypted OSD was made on %d bytes, and the disk has %d.", h.SizeBytes, c.SizeBytes)}
+		case h.Ready && !young.Ready, h.SizeBytes != young.SizeBytes, h.Sequence == young.Sequence && h.Ready != young.Ready:
+			return Verdict{Unknown, "The two headers of the encrypted OSD contradict each other."}
+		}
+	}
+	if young.Ready {
+		return Verdict{Ready, "The disk carries the OSD, encrypted."}
+	}
+	return Verdict{Unfinished, "The making of the encrypted OSD did not end."}
+}
