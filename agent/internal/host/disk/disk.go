@@ -1,5 +1,5 @@
 // Package disk reads what is written on a block device, and clears it. Reading opens the device read-only; writing is in
-// Wipe, Release and ClearOSD alone, which all work under an exclusive open and can be killed at any instant and repeated. The package
+// Wipe, Release, SealOSD, FinishOSD and ClearOSD alone, which all work under an exclusive open and can be killed at any instant and repeated. The package
 // knows nothing about whether a device may be cleared: it does what it is told, after the caller's own check through the
 // open file.
 package disk
@@ -32,6 +32,8 @@ type Facts struct {
 	ContentDigest string
 	// Labels are the labels of Ceph's BlueStore, ordered by place; nil for a physical volume, in whose volumes they may stand.
 	Labels []osd.Found
+	// Headers are the headers of LUKS2 of encrypted OSDs, ordered by place; nil for a physical volume.
+	Headers []osd.Header
 	// LabelDigest is the SHA-256, in hex, of the labels of Ceph's BlueStore that stand in neither end; empty where there is none, and for a
 	// physical volume.
 	LabelDigest string

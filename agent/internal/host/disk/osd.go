@@ -10,7 +10,7 @@ import (
 	"quarry.storage/quarry/pkg/osd"
 )
 
-// ClearOSD makes a disk that carries an OSD of Ceph a clean device. Every label on it must be one of exactly that OSD. One of these labels goes last,
+// ClearOSD makes a disk that carries an OSD of Ceph a clean device. Every label or header on it must be one of exactly that OSD. One of these goes last,
 // so that a call that was killed finds it again: at each instant the disk is either that OSD's by its own writing, or clean. verify is called with
 // the exclusively open file before anything is written. A device that is clean already is left alone. What lies between the places of labels and
 // signatures is not overwritten.
@@ -34,16 +34,21 @@ func (d *device) clearOSD(ctx context.Context, uuid string, verify func(*os.File
 	if err != nil {
 		return err
 	}
-	if len(facts.Labels) == 0 && d.checkClean() == nil {
+	if len(facts.Labels)+len(facts.Headers) == 0 && d.checkClean() == nil {
 		return nil
 	}
-	last, err := lastLabel(facts.Labels, uuid)
+	last, err := lastMark(facts, uuid)
 	if err != nil {
 		return err
 	}
 	keep := format.Range{Offset: last, Bytes: max(osd.BlockBytes, int64(d.sector))}
+	var ranges []format.Range
+	if len(facts.Headers) > 0 {
+		// Without the key slots nobody opens the disk any more, whatever becomes of the rest.
+		ranges = append(ranges, format.Range{Offset: osd.HeadersBytes, Bytes: osd.SlotsBytes - osd.HeadersBytes}, format.Range{Offset: osd.HeaderBytes, Bytes: osd.HeaderBytes})
+	}
 	// Data of the OSD can look like a signature of the whole device.
-	ranges := append(format.KnownFar(d.size), im.FoundFar(facts.Signatures, math.MaxInt)...)
+	ranges = append(append(ranges, format.KnownFar(d.size)...), im.FoundFar(facts.Signatures, math.MaxInt)...)
 	ranges = append(ranges, format.Range{Offset: im.TailOff, Bytes: d.size - im.TailOff}, format.Range{Bytes: int64(len(im.Head))})
 	for _, r := range ranges {
 		for _, part := range r.Without(keep) {
@@ -64,15 +69,25 @@ func (d *device) clearOSD(ctx context.Context, uuid string, verify func(*os.File
 	return d.checkClean()
 }
 
-// lastLabel is the offset of the label that is cleared last.
-func lastLabel(labels []osd.Found, uuid string) (int64, error) {
-	for _, f := range labels {
-		if f.Err != nil || f.Label.UUID != uuid {
-			return 0, fmt.Errorf("%w: wanted OSD %s, and the label at %d is of %q", ErrNotOurs, uuid, f.Offset, f.Label.UUID)
+// lastMark is the offset of the label, or of the header, that is cleared last.
+func lastMark(f Facts, uuid string) (int64, error) {
+	for _, l := range f.Labels {
+		if l.Err != nil || l.Label.UUID != uuid {
+			return 0, fmt.Errorf("%w: wanted OSD %s, and the label at %d is of %q", ErrNotOurs, uuid, l.Offset, l.Label.UUID)
 		}
 	}
-	if len(labels) == 0 || uuid == "" {
-		return 0, fmt.Errorf("%w: wanted OSD %s", ErrNotOurs, uuid)
+	for _, h := range f.Headers {
+		if h.UUID != uuid {
+			return 0, fmt.Errorf("%w: wanted OSD %s, and the header at %d is of %q", ErrNotOurs, uuid, h.Offset, h.UUID)
+		}
 	}
-	return labels[0].Offset, nil
+	switch {
+	case uuid == "" || len(f.Labels)+len(f.Headers) == 0:
+		return 0, fmt.Errorf("%w: wanted OSD %s", ErrNotOurs, uuid)
+	case len(f.Headers) == 0:
+		return f.Labels[0].Offset, nil
+	case len(f.Labels) > 0 || f.Headers[0].Offset > 0:
+		return 0, fmt.Errorf("%w: OSD %s is encrypted, and has a label in the clear or lacks its first header", ErrNotOurs, uuid)
+	}
+	return f.Headers[0].Offset, nil
 }

@@ -56,6 +56,7 @@ func probeOwn(f *os.File) (Facts, *format.Image, error) {
 	facts.merge(found)
 	if facts.PVUUID == "" {
 		facts.ContentDigest = contentDigest(im, facts.HeadTailZero)
+		facts.Headers = osd.ParseHeaders(im.Head)
 		if err := facts.labels(im); err != nil {
 			return Facts{}, nil, err
 		}
