@@ -40,7 +40,7 @@ func meet(b block.Device) *observed {
 	return &observed{block: b, Device: plan.Device{
 		Path: b.Path, KernelName: b.Name, Major: b.Major, Minor: b.Minor, Type: b.Type, Links: b.Links,
 		SizeBytes: b.SizeBytes, LogicalSectorBytes: b.LogicalSectorBytes, PhysicalSectorBytes: b.PhysicalSectorBytes,
-		Rotational: b.Rotational, Removable: b.Removable, ReadOnly: b.ReadOnly, Zoned: b.Zoned, Suspended: b.Suspended,
+		Rotational: b.Rotational, Removable: b.Removable, ReadOnly: b.ReadOnly, Zoned: b.Zoned, Suspended: b.Suspended, Mapping: b.DMUUID,
 		Model: b.Model, Serial: b.Serial, WWN: b.WWN, Transport: b.Transport,
 		Holders: b.Holders, Partitions: b.Partitions, UdevTags: b.Udev, Version: b.Version, Appeared: b.Appeared, Unreadable: slices.Clone(b.Unreadable),
 	}}
@@ -52,7 +52,7 @@ func (d *observed) read(facts disk.Facts) {
 		d.unreadable("size", fmt.Sprintf("sysfs says %d bytes, the device %d", d.SizeBytes, facts.SizeBytes))
 	}
 	d.HeadTailZero, d.ContentDigest, d.PVUUID = facts.HeadTailZero, facts.ContentDigest, facts.PVUUID
-	d.Labels, d.LabelDigest = facts.Labels, facts.LabelDigest
+	d.Labels, d.Headers, d.LabelDigest = facts.Labels, facts.Headers, facts.LabelDigest
 	d.PVGroup = facts.PVGroup.UUID
 	d.pv = metadata{inGroup: facts.PVInGroup, areas: facts.PVAreas, group: facts.PVGroup}
 	if facts.Wipe != nil {

@@ -66,8 +66,9 @@ type Device struct {
 	Rotational, Removable, ReadOnly         bool
 	// Zoned is how the device is zoned, "host-managed" or "host-aware"; empty when it is not.
 	Zoned string
-	// Suspended is true for a device-mapper device that blocks its readers.
+	// Suspended is true for a device-mapper device that blocks its readers; Mapping is the UUID that device-mapper has of one.
 	Suspended                     bool
+	Mapping                       string
 	Model, Serial, WWN, Transport string
 	// Holders are the kernel names of devices built on it or on one of its partitions, ordered.
 	Holders []string
@@ -87,8 +88,9 @@ type Device struct {
 	// ContentDigest is the SHA-256, in hex, of the first and the last MiB. It may be empty for a device that is mounted, held or a
 	// physical volume, whose content moves all the time: Digest does not use it then.
 	ContentDigest string
-	// Labels are the labels of Ceph's BlueStore on the device, ordered by place; nil for a physical volume.
-	Labels []osd.Found
+	// Labels are the labels of Ceph's BlueStore on the device, Headers those of encrypted OSDs, ordered by place; nil for a physical volume.
+	Labels  []osd.Found
+	Headers []osd.Header
 	// LabelDigest is the SHA-256, in hex, of the labels of Ceph's BlueStore away from both ends of the device; empty where there is none, and
 	// for a physical volume.
 	LabelDigest string

@@ -28,6 +28,8 @@ type Spec struct {
 	Want osd.Wanted
 	// Tools is the ID of the container that has Ceph's programs, of the version of the Cluster.
 	Tools string
+	// Key opens the disk of an encrypted OSD. It is needed to make one, and for nothing else.
+	Key osd.Key
 	// Fresh is the caller's word that Ceph has never seen the OSD run.
 	Fresh bool
 }
@@ -43,10 +45,9 @@ func Look(d plan.Device, want osd.Wanted, p plan.Policy) osd.Verdict {
 		return osd.Verdict{Kind: osd.Other, Message: "The device is a physical volume of LVM."}
 	}
 	// Whether somebody has the disk open is tested only once it has been quiet for a while. Who changes it asks for that, too.
-	c := osd.Contents{SizeBytes: d.SizeBytes, Clean: plan.Promising(d, p) && d.Use != plan.Used, Blank: d.HeadTailZero, Labels: d.Labels}
+	c := osd.Contents{SizeBytes: d.SizeBytes, Clean: plan.Promising(d, p) && d.Use != plan.Used, Blank: d.HeadTailZero, Labels: d.Labels, Headers: d.Headers}
 	for _, s := range d.Signatures {
-		isLabel := func(f osd.Found) bool { return f.Offset == s.Offset }
-		if s.Type != bluestore || !slices.ContainsFunc(d.Labels, isLabel) {
+		if !isMark(d, s) {
 			c.Others = append(c.Others, osd.Mark{Type: s.Type, Offset: s.Offset})
 		}
 	}
@@ -95,14 +96,7 @@ func Prepare(s plan.Snapshot, spec Spec, p plan.Policy) (plan.Plan, error) {
 		if !osd.Is(spec.Want.UUID, spec.ClusterUID, diskOf(d, spec), names(d, spec)...) {
 			return plan.Plan{}, &plan.MismatchError{Path: d.Path, Differences: []string{"its size is another one than when the making of the OSD began"}}
 		}
-		clear := token
-		clear.kinds = []osd.Kind{osd.Unfinished}
-		token.device.Digest = ""
-		return plan.Plan{Steps: []plan.Step{
-			FindTools{Tools: spec.Tools, device: d.Path, Reason: "without them the disk would be cleared for nothing"},
-			ClearOSD{token: clear, Reason: "the making of the OSD did not end, and no daemon ran on it"},
-			MakeOSD{Want: spec.Want, Tools: spec.Tools, token: token, Reason: "the disk is cleared by the step before"},
-		}}, nil
+		return again(d, spec, token)
 	case osd.Empty:
 		if refusals := plan.Judge(d, p); len(refusals) > 0 {
 			return plan.Plan{}, &plan.NotCleanError{Path: d.Path, Refusals: refusals}
@@ -110,10 +104,33 @@ func Prepare(s plan.Snapshot, spec Spec, p plan.Policy) (plan.Plan, error) {
 		if err := plan.Match(d, spec.Device); err != nil {
 			return plan.Plan{}, err
 		}
-		return plan.Plan{Steps: []plan.Step{MakeOSD{Want: spec.Want, Tools: spec.Tools, token: token, Reason: "the disk is clean and as described"}}}, nil
+		if err := unsealable(d, spec); err != nil {
+			return plan.Plan{}, err
+		}
+		steps := making(d, spec, token, "the disk is clean and as described")
+		if spec.Want.Encrypted {
+			steps = append([]plan.Step{FindTools{Tools: spec.Tools, Encryption: true, device: d.Path, Reason: "without them the disk would be encrypted for nothing"}}, steps...)
+		}
+		return plan.Plan{Steps: steps}, nil
 	default:
 		return plan.Plan{}, refused(d, v, p)
 	}
+}
+
+// again plans how a disk on which the making did not end is cleared, and made the OSD.
+func again(d plan.Device, spec Spec, token Token) (plan.Plan, error) {
+	if err := unsealable(d, spec); err != nil {
+		return plan.Plan{}, err
+	}
+	clear := token
+	clear.kinds = []osd.Kind{osd.Unfinished}
+	token.device.Digest = ""
+	steps := []plan.Step{FindTools{Tools: spec.Tools, Encryption: spec.Want.Encrypted, device: d.Path, Reason: "without them the disk would be cleared for nothing"}}
+	if spec.Want.Encrypted {
+		steps = append(steps, closing(d, spec.Want.UUID, "the making of the OSD may have left it open"))
+	}
+	steps = append(steps, ClearOSD{token: clear, Reason: "the making of the OSD did not end, and no daemon ran on it"})
+	return plan.Plan{Steps: append(steps, making(d, spec, token, "the disk is cleared by the step before")...)}, nil
 }
 
 // Zap plans how the disk becomes clean again, whatever the OSD on it holds: the caller has made sure that Ceph can do without. A clean disk needs
@@ -130,7 +147,11 @@ func Zap(s plan.Snapshot, spec Spec, p plan.Policy) (plan.Plan, error) {
 		}
 		token := Token{device: spec.Device, want: spec.Want, policy: p, kinds: []osd.Kind{osd.Ready, osd.Unfinished}}
 		token.device.Path = d.Path
-		return plan.Plan{Steps: []plan.Step{ClearOSD{token: token, Reason: "the caller is done with the OSD on it"}}}, nil
+		steps := []plan.Step{ClearOSD{token: token, Reason: "the caller is done with the OSD on it"}}
+		if spec.Want.Encrypted {
+			steps = append([]plan.Step{closing(d, spec.Want.UUID, "its daemon is gone, and nobody closed it")}, steps...)
+		}
+		return plan.Plan{Steps: steps}, nil
 	case osd.Empty:
 		return plan.Plan{Notes: []string{fmt.Sprintf("Device %s is clean already.", d.Path)}}, nil
 	default:
@@ -150,7 +171,7 @@ func find(s plan.Snapshot, spec Spec) (plan.Device, error) {
 	if own := names(d, spec); !osd.Is(spec.Want.UUID, spec.ClusterUID, diskOf(d, spec), own...) && !grown(d, spec, own) {
 		return plan.Device{}, fmt.Errorf("OSD %s is not the one of the Cluster with UID %s on device %s: %w", spec.Want.UUID, spec.ClusterUID, d.Path, plan.ErrInvalid)
 	}
-	return d, nil
+	return unmapped(s, d, spec.Want), nil
 }
 
 func diskOf(d plan.Device, spec Spec) osd.Disk {
@@ -162,18 +183,24 @@ func names(d plan.Device, spec Spec) []string {
 	return append([]string{d.Path, spec.Device.Path, pvuuid.Kernel(d.KernelName)}, d.Links...)
 }
 
-// grown reports whether the device was smaller when the OSD was made on it: the labels say how large it was, and with that size the UUID is the
+// grown reports whether the device was smaller when the OSD was made on it: the labels, or headers, say how large it was, and with that size the UUID is the
 // OSD's.
 func grown(d plan.Device, spec Spec, names []string) bool {
-	return slices.ContainsFunc(d.Labels, func(f osd.Found) bool {
+	was := func(size int64) bool {
 		then := diskOf(d, spec)
-		then.SizeBytes = f.Label.SizeBytes
-		return f.Err == nil && f.Label.UUID == spec.Want.UUID && then.SizeBytes < d.SizeBytes && osd.Is(spec.Want.UUID, spec.ClusterUID, then, names...)
-	})
+		then.SizeBytes = size
+		return size < d.SizeBytes && osd.Is(spec.Want.UUID, spec.ClusterUID, then, names...)
+	}
+	return slices.ContainsFunc(d.Labels, func(f osd.Found) bool {
+		return f.Err == nil && f.Label.UUID == spec.Want.UUID && was(f.Label.SizeBytes)
+	}) || slices.ContainsFunc(d.Headers, func(h osd.Header) bool { return h.Err == nil && h.UUID == spec.Want.UUID && was(h.SizeBytes) })
 }
 
-// whole reports whether the first label stands at the start of the device. The daemon reads that one, and starts from no copy of it.
-func whole(d plan.Device) bool { return len(d.Labels) > 0 && d.Labels[0].Offset == 0 }
+// whole reports whether the first label stands at the start of the device. The daemon reads that one, and starts from no copy of it. That of an encrypted OSD
+// is behind its header.
+func whole(d plan.Device) bool {
+	return len(d.Headers) > 0 || len(d.Labels) > 0 && d.Labels[0].Offset == 0
+}
 
 // headless says what a disk lacks that is not whole.
 const headless = "the label of the OSD at its start is gone, and no daemon starts from a copy"
@@ -181,11 +208,11 @@ const headless = "the label of the OSD at its start is gone, and no daemon start
 // refused says why the device is left alone: as another's if it is, else by its refusals.
 func refused(d plan.Device, v osd.Verdict, p plan.Policy) error {
 	refusals := plan.Judge(d, p)
-	if len(d.Labels) > 0 {
+	if hasMark(d) {
 		refusals = append(refusals, plan.Refusal{Reason: refusal.Ceph, Message: v.Message})
 	}
 	err := &plan.NotCleanError{Path: d.Path, Refusals: refusals}
-	if v.Kind == osd.Other && len(d.Labels) > 0 {
+	if v.Kind == osd.Other && hasMark(d) {
 		return fmt.Errorf("%w: %w", plan.ErrNotOurs, err)
 	}
 	return err

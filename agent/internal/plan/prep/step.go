@@ -9,11 +9,13 @@ import (
 	"quarry.storage/quarry/pkg/refusal"
 )
 
-// MakeOSD makes a clean disk an OSD. It is killed and repeated safely: from the first write on the disk carries the label of the OSD.
+// MakeOSD makes a clean disk an OSD, or what is in an encrypted one. It is killed and repeated safely: from the first write on the disk carries the label of the OSD, or its header.
 type MakeOSD struct {
 	Want osd.Wanted
 	// Tools is the container that has Ceph's programs.
 	Tools string
+	// Key opens the disk of an encrypted OSD.
+	Key osd.Key
 	plan.Reason
 	token Token
 }
@@ -22,6 +24,8 @@ type MakeOSD struct {
 type FindTools struct {
 	// Tools is the container.
 	Tools string
+	// Encryption: cryptsetup has to be there as well, and dm-crypt in the kernel.
+	Encryption bool
 	plan.Reason
 	device string
 }
@@ -38,7 +42,7 @@ var (
 	_ plan.Changer = ClearOSD{}
 )
 
-// Token permits the step on one clean disk.
+// Token permits the step on one disk, which is clean, or encrypted for the OSD.
 func (s MakeOSD) Token() Token { return s.token }
 
 // Token permits the step on the disk with the OSD.
@@ -59,7 +63,12 @@ func (s MakeOSD) Changes() []string { return s.Touches() }
 // Changes what the disk carries.
 func (s ClearOSD) Changes() []string { return s.Touches() }
 
-func (s FindTools) String() string { return "find the programs of Ceph in container " + s.Tools }
+func (s FindTools) String() string {
+	if s.Encryption {
+		return "find the programs of Ceph, and cryptsetup, in container " + s.Tools
+	}
+	return "find the programs of Ceph in container " + s.Tools
+}
 
 func (s MakeOSD) String() string {
 	return fmt.Sprintf("make osd.%d (UUID %s) on %s", s.Want.ID, s.Want.UUID, s.token.device.Path)
@@ -72,9 +81,12 @@ func (s ClearOSD) String() string {
 // UUID is that of the OSD that the disk carries.
 func (s ClearOSD) UUID() string { return s.token.want.UUID }
 
-// Made refuses a disk that does not carry the OSD, ready, once the step has been performed.
+// Made refuses a disk that does not carry the OSD, ready, once the step has been performed. Whether an encrypted one does is told by a step of its own.
 func (s MakeOSD) Made(d plan.Device) error {
 	made := s.token
+	if s.Want.Encrypted {
+		return made.Verify(d)
+	}
 	made.kinds = []osd.Kind{osd.Ready}
 	if err := made.Verify(d); err != nil {
 		return err

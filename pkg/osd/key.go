@@ -1,0 +1,34 @@
+package osd
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// Key opens one encrypted OSD. It prints without its secret.
+type Key struct{ secret []byte }
+
+// NewKey takes the 32 bytes of a key.
+func NewKey(secret []byte) (Key, error) {
+	if len(secret) != KeyBytes || bytes.Equal(secret, make([]byte, KeyBytes)) {
+		return Key{}, fmt.Errorf("the key of an encrypted OSD has %d bytes, and not %d random ones", len(secret), KeyBytes)
+	}
+	return Key{bytes.Clone(secret)}, nil
+}
+
+// IsZero reports whether it is no key.
+func (k Key) IsZero() bool { return len(k.secret) == 0 }
+
+// Reveal returns the secret.
+func (k Key) Reveal() []byte { return bytes.Clone(k.secret) }
+
+// String says that it is one, and not which.
+func (k Key) String() string {
+	if k.IsZero() {
+		return "no key"
+	}
+	return "a key"
+}
+
+// GoString says the same.
+func (k Key) GoString() string { return k.String() }

@@ -1,0 +1,29 @@
+package osd_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"quarry.storage/quarry/pkg/osd"
+)
+
+func TestKey(t *testing.T) {
+	secret := bytes.Repeat([]byte("s"), osd.KeyBytes)
+	k, err := osd.NewKey(secret)
+	if err != nil || k.IsZero() || !bytes.Equal(k.Reveal(), secret) {
+		t.Fatal(k, err)
+	}
+	holder := struct{ Key osd.Key }{k}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
+		if got := fmt.Sprintf(format, holder); strings.Contains(got, "ss") || strings.Contains(got, "115") || strings.Contains(got, "0x73") {
+			t.Errorf("%s prints %s", format, got)
+		}
+	}
+	for _, bad := range [][]byte{nil, secret[1:], append(secret, 's'), make([]byte, osd.KeyBytes)} {
+		if k, err := osd.NewKey(bad); err == nil || !k.IsZero() {
+			t.Errorf("%q is a key", bad)
+		}
+	}
+}
