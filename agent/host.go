@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -16,8 +17,10 @@ import (
 	hostceph "quarry.storage/quarry/agent/internal/host/ceph"
 	"quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/host/dm"
+	"quarry.storage/quarry/agent/internal/host/dm/crypt"
 	"quarry.storage/quarry/agent/internal/host/fs"
 	"quarry.storage/quarry/agent/internal/host/lvm"
+	"quarry.storage/quarry/agent/internal/host/module"
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/host/occupant"
 	hostrun "quarry.storage/quarry/agent/internal/host/run"
@@ -61,7 +64,12 @@ func newEngine(cfg config.Config, volumes *lvm.LVM, disks *disk.Tool, shared inv
 	onDisk := applydisk.Adapter{Tool: disks, Devices: observer, Udev: devices}
 	mapped := dm.New(dm.Config{Sys: cfg.SysDir, Dev: cfg.DevDir})
 	onGroup := applylvm.Adapter{Tool: volumes, Devices: onDisk, Zeroes: mapped}
-	onCeph := applyceph.Adapter{Tool: hostceph.New(hostceph.Config{Runner: hostrun.Real{}, Proc: cfg.ProcDir}), Devices: onDisk}
+	onCeph := applyceph.Adapter{
+		Tool: hostceph.New(hostceph.Config{
+			Runner: hostrun.Real{}, Proc: cfg.ProcDir, Kernel: loads(module.New(module.Config{Runner: hostrun.Real{}, Sys: cfg.SysDir, Proc: cfg.ProcDir})),
+		}),
+		Devices: onDisk, Mappings: crypt.New(crypt.Config{Runner: hostrun.Real{}, Dev: cfg.DevDir}),
+	}
 	policy := plan.Policy{MinSizeBytes: cfg.MinDeviceBytes, AllowTypes: cfg.AllowTypes}
 	watcher := quiet.New(quiet.Config{
 		Source: observer, Devices: observer, Guard: onDisk, Policy: policy, Quiet: quiet.Time, Log: log.WithName("quiet"),
@@ -71,4 +79,15 @@ func newEngine(cfg config.Config, volumes *lvm.LVM, disks *disk.Tool, shared inv
 		Applier:  apply.Applier{Adapter: apply.Adapters{onDisk, onGroup, onCeph}, Guard: watcher},
 		Contents: csilvm.Contents{Devices: mapped, Filesystems: fs.New(hostrun.Real{})},
 	}), nil
+}
+
+// loads reports whether the kernel has a part, or can load it.
+func loads(kernel module.Tool) func(context.Context, string) (bool, error) {
+	return func(ctx context.Context, name string) (bool, error) {
+		state, err := kernel.State(ctx, name)
+		if err == nil && state == module.Unknown {
+			err = errors.New("nobody can tell")
+		}
+		return state == module.Present || state == module.Loadable, err
+	}
 }

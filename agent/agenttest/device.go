@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"quarry.storage/quarry/agent/agenttest/marks"
 	"quarry.storage/quarry/agent/internal/plan"
 )
 
@@ -36,22 +37,21 @@ func (d *disk) path() string {
 	return "/dev/" + d.Name
 }
 
-// wipeMark is what a wipe that is under way leaves on a disk; covered is what was there when it was approved.
-type wipeMark struct {
+type wipeMark struct { // what a wipe that is under way leaves on a disk
 	digest  string
-	covered []plan.Signature
+	covered []plan.Signature // when it was approved
 }
 
 func (d *disk) empty() bool {
-	return len(d.signatures) == 0 && len(d.partitions) == 0 && d.data == "" && d.wipe == nil && d.pv == "" && len(d.labels) == 0
+	return len(d.signatures) == 0 && len(d.partitions) == 0 && d.data == "" && d.wipe == nil && d.pv == "" && d.marks.Unmarked()
 }
 
 // erase leaves nothing on the disk.
 func (d *disk) erase() {
-	d.signatures, d.partitions, d.data, d.wipe, d.pv, d.outdated, d.labels = nil, nil, "", nil, "", nil, nil
+	d.signatures, d.partitions, d.data, d.wipe, d.pv, d.outdated, d.marks = nil, nil, "", nil, "", nil, marks.Marks{}
 }
 
-func (d *disk) inUse() bool { return len(d.mounts) > 0 || len(d.holders) > 0 }
+func (d *disk) inUse() bool { return len(d.mounts) > 0 || len(d.holders) > 0 || d.marks.Mapped }
 
 // device is the disk as an observation shows it.
 func (h *Host) device(d *disk) plan.Device {
@@ -101,7 +101,7 @@ func (h *Host) device(d *disk) plan.Device {
 }
 
 func (d *disk) contentDigest() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%v %v %q %v %v", d.signatures, d.partitions, d.data, d.wipe, d.labelAtStart()))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%v %v %q %v %v", d.signatures, d.partitions, d.data, d.wipe, d.marks.AtStart()))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"quarry.storage/quarry/agent/agenttest/marks"
 	"quarry.storage/quarry/agent/internal/host/mount"
 	"quarry.storage/quarry/agent/internal/plan"
-	"quarry.storage/quarry/pkg/osd"
 )
 
 // Disk describes a disk of the fake host.
@@ -50,7 +50,7 @@ type disk struct {
 	mounts     []string
 	holders    []string
 	unreadable []string
-	labels     []osd.Found // of OSDs
+	marks      marks.Marks // of OSDs
 	dead       bool        // no read of it succeeds
 	data       string      // anything that is no known signature
 	wipe       *wipeMark
@@ -291,7 +291,7 @@ func (h *Host) observe(ctx context.Context) (plan.Snapshot, error) {
 	var s plan.Snapshot
 	for _, d := range h.disks {
 		if d.plugged {
-			s.Devices = append(s.Devices, h.device(d))
+			s.Devices = append(append(s.Devices, h.device(d)), d.marks.Mapping(d.Name)...)
 		}
 	}
 	slices.SortFunc(s.Devices, func(a, b plan.Device) int { return strings.Compare(a.KernelName, b.KernelName) })

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
+	"quarry.storage/quarry/agent/agenttest/marks"
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/prep"
 	"quarry.storage/quarry/pkg/osd"
@@ -14,8 +14,9 @@ import (
 
 // ceph is what matters of the host to Ceph.
 type ceph struct {
-	// tools is the container with Ceph's programs.
+	// tools is the container with Ceph's programs; plain is true if it has no program that encrypts disks.
 	tools string
+	plain bool
 	// ahead is how far the clock is ahead of the real one.
 	ahead time.Duration
 }
@@ -41,11 +42,25 @@ func (h *Host) AddTools(container string) {
 	h.tools = container
 }
 
+// RemoveEncryption takes the program that encrypts disks away, or brings it back.
+func (h *Host) RemoveEncryption(away bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.plain = away
+}
+
+// Marks are what tells of an OSD on a disk.
+func (h *Host) Marks(name string) marks.Marks {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.disks[name].marks
+}
+
 // AddOSD writes a label of an OSD on a disk, at one of its places.
 func (h *Host) AddOSD(name string, offset int64, label osd.Label) {
 	h.edit(name, func(d *disk) {
-		d.labels = append(d.labels, osd.Found{Offset: offset, Label: label})
-		slices.SortFunc(d.labels, func(a, b osd.Found) int { return int(a.Offset>>12) - int(b.Offset>>12) })
+		d.marks.Labels = append(d.marks.Labels, osd.Found{Offset: offset, Label: label})
+		slices.SortFunc(d.marks.Labels, func(a, b osd.Found) int { return int(a.Offset>>12) - int(b.Offset>>12) })
 	})
 }
 
@@ -53,46 +68,41 @@ func (h *Host) AddOSD(name string, offset int64, label osd.Label) {
 func (h *Host) Labels(name string) []osd.Found {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.disks[name].labels)
+	return slices.Clone(h.disks[name].marks.Labels)
 }
 
 // ZeroEnds zeroes the first and the last MiB of a disk, as a person does who takes that for enough.
 func (h *Host) ZeroEnds(name string) {
 	h.edit(name, func(d *disk) {
-		labels := slices.DeleteFunc(d.labels, func(f osd.Found) bool { return f.Offset == 0 })
+		left := d.marks.WithoutEnds()
 		d.erase()
-		d.labels = labels
+		d.marks = left
 	})
 }
 
-// showLabels adds the labels to what an observation shows of a disk.
+// showLabels adds the marks of OSDs to what an observation shows of a disk.
 func (d *disk) showLabels(out *plan.Device) {
-	out.Labels = slices.Clone(d.labels)
-	for _, f := range d.labels {
-		out.Signatures = append(out.Signatures, plan.Signature{Type: "ceph_bluestore", Offset: f.Offset, UUID: f.Label.UUID})
-	}
-	unlabelled := *d
-	unlabelled.labels = nil
-	out.HeadTailZero = unlabelled.empty() && len(d.labelAtStart()) == 0
-	if slices.ContainsFunc(d.labels, func(f osd.Found) bool { return f.Offset > 0 }) {
-		out.LabelDigest = fmt.Sprint(d.labels)
-	}
-}
-
-// labelAtStart is the label in the first MiB, if there is one.
-func (d *disk) labelAtStart() []osd.Found {
-	if len(d.labels) > 0 && d.labels[0].Offset == 0 {
-		return d.labels[:1]
-	}
-	return nil
+	d.marks.Show(out)
+	unmarked := *d
+	unmarked.marks = marks.Marks{}
+	out.HeadTailZero = unmarked.empty() && d.marks.AtStart() == ""
 }
 
 // performOnOSD makes the change that a step on an OSD describes, or one on a volume.
 func (s session) performOnOSD(ctx context.Context, step plan.Step) error {
 	switch st := step.(type) {
 	case prep.FindTools:
-		return s.findTools(st.Tools)
+		return s.findTools(st.Tools, st.Encryption)
+	case prep.SealOSD:
+		return s.sealOSD(ctx, st)
+	case prep.FinishOSD:
+		return s.finishOSD(ctx, st)
+	case prep.CloseOSD:
+		return s.mapOSD(ctx, st.Touches()[0], osd.Key{})
 	case prep.MakeOSD:
+		if st.Want.Encrypted {
+			return s.makeSealed(ctx, st)
+		}
 		return s.makeOSD(ctx, st)
 	case prep.ClearOSD:
 		return s.clearOSD(ctx, st)
@@ -107,7 +117,7 @@ func (s session) makeOSD(ctx context.Context, step prep.MakeOSD) error {
 	if err := s.checked(path, step.Token().Verify); err != nil {
 		return err
 	}
-	if err := s.findTools(step.Tools); err != nil {
+	if err := s.findTools(step.Tools, false); err != nil {
 		return err
 	}
 	for pass := range 2 {
@@ -121,13 +131,108 @@ func (s session) makeOSD(ctx context.Context, step prep.MakeOSD) error {
 }
 
 // findTools looks for the container.
-func (s session) findTools(container string) error {
+func (s session) findTools(container string, encryption bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if container == "" || container != s.tools {
+	switch {
+	case container == "" || container != s.tools:
 		return fmt.Errorf("%w: container %s", prep.ErrNoTools, container)
+	case encryption && s.plain:
+		return prep.ErrNoEncryption
 	}
 	return nil
+}
+
+// sealOSD encrypts a disk.
+func (s session) sealOSD(ctx context.Context, step prep.SealOSD) error {
+	if err := s.findTools(step.Tools, true); err != nil {
+		return err
+	}
+	return s.write(ctx, step.Token().Device().Path, step.Token().Verify, marks.Sealing(step.Want, step.Key, step.SizeBytes()))
+}
+
+// finishOSD writes that the making ended.
+func (s session) finishOSD(ctx context.Context, step prep.FinishOSD) error {
+	path := step.Token().Device().Path
+	states, err := s.marksOf(path).Finishing()
+	if err != nil {
+		return err
+	}
+	if err := s.write(ctx, path, step.Token().Verify, states); err != nil {
+		return err
+	}
+	return s.checked(path, step.Made)
+}
+
+func (s session) marksOf(path string) marks.Marks {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d := s.find(path); d != nil {
+		return d.marks
+	}
+	return marks.Marks{}
+}
+
+// write writes one state of a disk after the other.
+func (s session) write(ctx context.Context, path string, verify func(plan.Device) error, states []marks.Marks) error {
+	for i, m := range states {
+		err := s.change(ctx, func() error {
+			if err := s.verified(path, verify); i == 0 && err != nil {
+				return err
+			}
+			d, err := s.present(path)
+			if err == nil {
+				d.marks = m
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mapOSD opens an encrypted disk with a key, or closes it without one.
+func (s session) mapOSD(ctx context.Context, path string, key osd.Key) error {
+	if s.marksOf(path).Mapped == !key.IsZero() {
+		return nil
+	}
+	return s.change(ctx, func() error {
+		d, err := s.present(path)
+		switch {
+		case err != nil:
+			return err
+		case len(d.users) > 0:
+			return fmt.Errorf("%w: the encrypted OSD is open", plan.ErrRefused)
+		}
+		return d.marks.Map(key)
+	})
+}
+
+// makeSealed opens the disk, makes the OSD in it, and closes it.
+func (s session) makeSealed(ctx context.Context, step prep.MakeOSD) error {
+	path := step.Token().Device().Path
+	if err := s.checked(path, step.Token().Verify); err != nil {
+		return err
+	}
+	if err := s.mapOSD(ctx, path, step.Key); err != nil {
+		return err
+	}
+	err := s.change(ctx, func() error {
+		d, err := s.present(path)
+		if err == nil {
+			d.marks.Inner = true
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.mapOSD(ctx, path, osd.Key{}); err != nil {
+		return err
+	}
+	return s.checked(path, step.Made)
 }
 
 // writeLabel writes the label, or one of its copies, as it is before the making ends, or after.
@@ -139,16 +244,7 @@ func (s session) writeLabel(path string, want osd.Wanted, place int, ready bool)
 	if place == 0 && !ready {
 		d.erase()
 	}
-	l := osd.Label{UUID: want.UUID, SizeBytes: d.SizeBytes, Description: "main", Epoch: 2}
-	if ready {
-		l.FSID, l.ID, l.Ready, l.Epoch = want.FSID, strconv.Itoa(want.ID), true, 15
-	}
-	f := osd.Found{Offset: osd.Places(d.SizeBytes)[place], Label: l}
-	if place < len(d.labels) {
-		d.labels[place] = f
-		return nil
-	}
-	d.labels = append(d.labels, f)
+	d.marks.Label(want, d.SizeBytes, place, ready)
 	return nil
 }
 
@@ -164,14 +260,12 @@ func (s session) clearOSD(ctx context.Context, step prep.ClearOSD) error {
 			if err != nil {
 				return err
 			}
-			for _, f := range d.labels {
-				if f.Err != nil || f.Label.UUID != step.UUID() {
-					return fmt.Errorf("%s: the label at %d is of %s", step, f.Offset, f.Label.UUID)
-				}
+			rest, err := d.marks.Cleared(step.UUID(), left)
+			if err != nil {
+				return fmt.Errorf("%s: %w", step, err)
 			}
-			labels := d.labels[:min(left, len(d.labels))]
 			d.erase()
-			d.labels = labels
+			d.marks = rest
 			return nil
 		})
 		if err != nil {

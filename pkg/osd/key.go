@@ -2,6 +2,7 @@ package osd
 
 import (
 	"bytes"
+	"crypto/subtle"
 	"fmt"
 )
 
@@ -18,6 +19,9 @@ func NewKey(secret []byte) (Key, error) {
 
 // IsZero reports whether it is no key.
 func (k Key) IsZero() bool { return len(k.secret) == 0 }
+
+// Equal reports whether two keys are the same.
+func (k Key) Equal(o Key) bool { return subtle.ConstantTimeCompare(k.secret, o.secret) == 1 }
 
 // Reveal returns the secret.
 func (k Key) Reveal() []byte { return bytes.Clone(k.secret) }

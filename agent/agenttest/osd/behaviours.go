@@ -13,7 +13,11 @@ func makesAndGivesBack(s *suite) {
 	req := s.request()
 	s.must("prepare", s.prepare(req))
 	s.is(agentv1.OsdState_OSD_STATE_READY)
-	if refusals := s.device().GetRefusals(); len(refusals) == 0 || refusals[0].GetReason() != "Ceph" {
+	reason := "Ceph"
+	if s.key != nil {
+		reason = "Encrypted"
+	}
+	if refusals := s.device().GetRefusals(); len(refusals) == 0 || refusals[0].GetReason() != reason {
 		s.Errorf("the disk of an OSD is refused for %v", refusals)
 	}
 	before := s.Steps()
@@ -179,19 +183,44 @@ func refusesHeadless(s *suite) {
 	s.clean()
 }
 
+// refusesOtherKind: what is on record as encrypted is never taken for what is in the clear.
+func refusesOtherKind(s *suite) {
+	for _, key := range [][]byte{s.key, nil} {
+		s.Reset(s.T)
+		s.key = key
+		s.clean()
+		req := s.request()
+		s.CutOff(s.T, func() error { return s.prepare(req) })
+		for _, kind := range []agentv1.OsdState{agentv1.OsdState_OSD_STATE_UNFINISHED, agentv1.OsdState_OSD_STATE_READY} {
+			s.is(kind)
+			other := *s
+			if other.key = nil; key == nil {
+				other.key = []byte("0123456789abcdef0123456789abcdef")
+			}
+			other.is(agentv1.OsdState_OSD_STATE_UNSPECIFIED)
+			before := s.Steps()
+			s.refused("prepare", s.prepare(other.request()), codes.FailedPrecondition, before)
+			s.refused("zap", other.zap(), codes.FailedPrecondition, before)
+			s.must("prepare", s.prepare(req))
+		}
+	}
+}
+
 func refusesBadRequests(s *suite) {
 	s.clean()
 	before := s.Steps()
 	for name, change := range map[string]func(*agentv1.PrepareOsdRequest){
-		"no device":             func(r *agentv1.PrepareOsdRequest) { r.Device = nil },
-		"a path outside of dev": func(r *agentv1.PrepareOsdRequest) { r.Device.Path = "/etc/passwd" },
-		"no OSD":                func(r *agentv1.PrepareOsdRequest) { r.Osd = nil },
-		"no Cluster":            func(r *agentv1.PrepareOsdRequest) { r.Osd.ClusterUid = "" },
-		"no FSID":               func(r *agentv1.PrepareOsdRequest) { r.Osd.Fsid = "x" },
-		"another OSD's UUID":    func(r *agentv1.PrepareOsdRequest) { r.Osd.Uuid = other },
-		"no number":             func(r *agentv1.PrepareOsdRequest) { r.Osd.Id = nil },
-		"a negative number":     func(r *agentv1.PrepareOsdRequest) { r.Osd.Id = new(int32(-1)) },
-		"a part of a container": func(r *agentv1.PrepareOsdRequest) { r.ToolsContainer = r.ToolsContainer[:12] },
+		"no device":                      func(r *agentv1.PrepareOsdRequest) { r.Device = nil },
+		"a path outside of dev":          func(r *agentv1.PrepareOsdRequest) { r.Device.Path = "/etc/passwd" },
+		"no OSD":                         func(r *agentv1.PrepareOsdRequest) { r.Osd = nil },
+		"no Cluster":                     func(r *agentv1.PrepareOsdRequest) { r.Osd.ClusterUid = "" },
+		"no FSID":                        func(r *agentv1.PrepareOsdRequest) { r.Osd.Fsid = "x" },
+		"another OSD's UUID":             func(r *agentv1.PrepareOsdRequest) { r.Osd.Uuid = other },
+		"no number":                      func(r *agentv1.PrepareOsdRequest) { r.Osd.Id = nil },
+		"a negative number":              func(r *agentv1.PrepareOsdRequest) { r.Osd.Id = new(int32(-1)) },
+		"a part of a container":          func(r *agentv1.PrepareOsdRequest) { r.ToolsContainer = r.ToolsContainer[:12] },
+		"a part of a key":                func(r *agentv1.PrepareOsdRequest) { r.Key = []byte("0123456789abcdef") },
+		"encrypted: not as the key says": func(r *agentv1.PrepareOsdRequest) { r.Osd.Encrypted = !r.Osd.Encrypted },
 	} {
 		req := s.request()
 		change(req)

@@ -77,10 +77,48 @@ func Contract(t *testing.T, node Node) {
 	node.Reset(t)
 }
 
+// Encrypted runs the behaviours of encrypted OSDs. The node has to be able to encrypt disks.
+func Encrypted(t *testing.T, node Node) {
+	for _, b := range []struct {
+		name  string
+		check func(*suite)
+	}{
+		{"an empty disk becomes an encrypted OSD once, and is given back clean", makesAndGivesBack},
+		{"prepare survives death between any two steps", prepareSurvives},
+		{"zap survives death between any two steps", zapSurvives},
+		{"an OSD whose making was cut off is given back clean", zapsUnfinished},
+		{"another OSD is left alone", leavesForeign},
+		{"an empty disk is not an OSD that ran", refusesRan},
+		{"what is not clean, or not as described, is left alone", refusesOthers},
+		{"a disk that a program has open is left alone", refusesOpen},
+		{"nothing is done without Ceph's programs", refusesWithoutTools},
+		{"an encrypted OSD is none in the clear, and the other way round", refusesOtherKind},
+		{"bad requests are refused", refusesBadRequests},
+	} {
+		t.Run(b.name, func(t *testing.T) {
+			node.Reset(t)
+			b.check(&suite{T: t, Node: node, key: []byte("0123456789abcdef0123456789abcdef")})
+		})
+	}
+	node.Reset(t)
+}
+
+// RefusesUnable wants a node that cannot encrypt disks to refuse before its first write.
+func RefusesUnable(t *testing.T, node Node) {
+	node.Reset(t)
+	s := &suite{T: t, Node: node, key: []byte("0123456789abcdef0123456789abcdef")}
+	s.clean()
+	// Looking for the programs changes nothing.
+	s.refused("prepare", s.prepare(s.request()), codes.FailedPrecondition, s.Steps())
+	s.is(agentv1.OsdState_OSD_STATE_EMPTY)
+}
+
 // suite is one behaviour's view of the node.
 type suite struct {
 	*testing.T
 	Node
+	// key of the encrypted OSD; nil if it is in the clear.
+	key []byte
 }
 
 func (s *suite) ctx() context.Context {
@@ -131,13 +169,13 @@ func (s *suite) wanted(uid string) *agentv1.OsdIdentity {
 	if err != nil {
 		s.Fatal(err)
 	}
-	return &agentv1.OsdIdentity{ClusterUid: uid, Uuid: uuid, Fsid: uid, Id: new(int32(7))}
+	return &agentv1.OsdIdentity{ClusterUid: uid, Uuid: uuid, Fsid: uid, Id: new(int32(7)), Encrypted: s.key != nil}
 }
 
 // request is one to prepare the disk as it is now.
 func (s *suite) request() *agentv1.PrepareOsdRequest {
 	s.Helper()
-	return &agentv1.PrepareOsdRequest{Device: s.identity(), Osd: s.wanted(cluster), ToolsContainer: s.Tools(), Fresh: true}
+	return &agentv1.PrepareOsdRequest{Device: s.identity(), Osd: s.wanted(cluster), ToolsContainer: s.Tools(), Fresh: true, Key: s.key}
 }
 
 func (s *suite) prepare(req *agentv1.PrepareOsdRequest) error {

@@ -30,6 +30,15 @@ func TestFakeHost(t *testing.T) {
 	}
 }
 
+func TestFakeHost_encrypted(t *testing.T) {
+	n := &fakeNode{t: t, Agent: agenttest.New(t, agenttest.Options{Network: &agenttest.Network{}})}
+	n.AddDisk(agenttest.Disk{Name: "sdb"})
+	n.conn = n.Dial(t)
+	contract.Encrypted(t, n)
+	n.RemoveEncryption(true)
+	t.Run("nothing is done where disks cannot be encrypted", func(t *testing.T) { contract.RefusesUnable(t, n) })
+}
+
 // TestFakeHost_withoutSerial: only its place tells the disk from others.
 func TestFakeHost_withoutSerial(t *testing.T) {
 	n := &fakeNode{t: t, Agent: agenttest.New(t, agenttest.Options{Network: &agenttest.Network{}})}

@@ -49,6 +49,7 @@ var codeOf = []struct {
 	{plan.ErrInUse, codes.FailedPrecondition},
 	{plan.ErrRefused, codes.FailedPrecondition},
 	{prep.ErrNoTools, codes.FailedPrecondition},
+	{prep.ErrNoEncryption, codes.FailedPrecondition},
 	{context.Canceled, codes.Canceled},
 	{context.DeadlineExceeded, codes.DeadlineExceeded},
 }

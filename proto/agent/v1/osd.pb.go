@@ -92,7 +92,9 @@ type OsdIdentity struct {
 	// REQUIRED. FSID of the Ceph cluster.
 	Fsid string `protobuf:"bytes,3,opt,name=fsid,proto3" json:"fsid,omitempty"`
 	// Number that Ceph gave the OSD. REQUIRED for PrepareOsd; the others compare it where it is given.
-	Id            *int32 `protobuf:"varint,4,opt,name=id,proto3,oneof" json:"id,omitempty"`
+	Id *int32 `protobuf:"varint,4,opt,name=id,proto3,oneof" json:"id,omitempty"`
+	// The OSD is encrypted: the disk is one of LUKS2, and the OSD is in it. A disk that carries the OSD the other way is OSD_STATE_UNSPECIFIED.
+	Encrypted     bool `protobuf:"varint,5,opt,name=encrypted,proto3" json:"encrypted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -155,6 +157,13 @@ func (x *OsdIdentity) GetId() int32 {
 	return 0
 }
 
+func (x *OsdIdentity) GetEncrypted() bool {
+	if x != nil {
+		return x.Encrypted
+	}
+	return false
+}
+
 type InspectOsdRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The device. Its digest is not compared.
@@ -213,7 +222,9 @@ type InspectOsdResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	State OsdState               `protobuf:"varint,1,opt,name=state,proto3,enum=quarry.agent.v1.OsdState" json:"state,omitempty"`
 	// Why, in one sentence for a person.
-	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// The request was about an encrypted OSD, and the agent knows such. An agent of an earlier version would make one in the clear.
+	Encrypted     bool `protobuf:"varint,3,opt,name=encrypted,proto3" json:"encrypted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -262,6 +273,13 @@ func (x *InspectOsdResponse) GetMessage() string {
 	return ""
 }
 
+func (x *InspectOsdResponse) GetEncrypted() bool {
+	if x != nil {
+		return x.Encrypted
+	}
+	return false
+}
+
 type PrepareOsdRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The device, as it was when the decision was made. Its digest is compared if the disk is empty.
@@ -272,7 +290,9 @@ type PrepareOsdRequest struct {
 	// digits, without the name of the runtime.
 	ToolsContainer string `protobuf:"bytes,3,opt,name=tools_container,json=toolsContainer,proto3" json:"tools_container,omitempty"`
 	// Ceph has never seen the OSD run: in its map the OSD has the state "new". An empty disk of an OSD that ran is refused.
-	Fresh         bool `protobuf:"varint,4,opt,name=fresh,proto3" json:"fresh,omitempty"`
+	Fresh bool `protobuf:"varint,4,opt,name=fresh,proto3" json:"fresh,omitempty"`
+	// REQUIRED for an encrypted OSD, of which it opens the disk: 32 random bytes. The agent keeps it only until the call ends.
+	Key           []byte `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -333,6 +353,13 @@ func (x *PrepareOsdRequest) GetFresh() bool {
 		return x.Fresh
 	}
 	return false
+}
+
+func (x *PrepareOsdRequest) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
 }
 
 type PrepareOsdResponse struct {
@@ -465,25 +492,28 @@ var File_agent_v1_osd_proto protoreflect.FileDescriptor
 
 const file_agent_v1_osd_proto_rawDesc = "" +
 	"\n" +
-	"\x12agent/v1/osd.proto\x12\x0fquarry.agent.v1\x1a\x15agent/v1/device.proto\"r\n" +
+	"\x12agent/v1/osd.proto\x12\x0fquarry.agent.v1\x1a\x15agent/v1/device.proto\"\x90\x01\n" +
 	"\vOsdIdentity\x12\x1f\n" +
 	"\vcluster_uid\x18\x01 \x01(\tR\n" +
 	"clusterUid\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x12\n" +
 	"\x04fsid\x18\x03 \x01(\tR\x04fsid\x12\x13\n" +
-	"\x02id\x18\x04 \x01(\x05H\x00R\x02id\x88\x01\x01B\x05\n" +
+	"\x02id\x18\x04 \x01(\x05H\x00R\x02id\x88\x01\x01\x12\x1c\n" +
+	"\tencrypted\x18\x05 \x01(\bR\tencryptedB\x05\n" +
 	"\x03_id\"|\n" +
 	"\x11InspectOsdRequest\x127\n" +
 	"\x06device\x18\x01 \x01(\v2\x1f.quarry.agent.v1.DeviceIdentityR\x06device\x12.\n" +
-	"\x03osd\x18\x02 \x01(\v2\x1c.quarry.agent.v1.OsdIdentityR\x03osd\"_\n" +
+	"\x03osd\x18\x02 \x01(\v2\x1c.quarry.agent.v1.OsdIdentityR\x03osd\"}\n" +
 	"\x12InspectOsdResponse\x12/\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x19.quarry.agent.v1.OsdStateR\x05state\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\xbb\x01\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1c\n" +
+	"\tencrypted\x18\x03 \x01(\bR\tencrypted\"\xd2\x01\n" +
 	"\x11PrepareOsdRequest\x127\n" +
 	"\x06device\x18\x01 \x01(\v2\x1f.quarry.agent.v1.DeviceIdentityR\x06device\x12.\n" +
 	"\x03osd\x18\x02 \x01(\v2\x1c.quarry.agent.v1.OsdIdentityR\x03osd\x12'\n" +
 	"\x0ftools_container\x18\x03 \x01(\tR\x0etoolsContainer\x12\x14\n" +
-	"\x05fresh\x18\x04 \x01(\bR\x05fresh\"\x14\n" +
+	"\x05fresh\x18\x04 \x01(\bR\x05fresh\x12\x15\n" +
+	"\x03key\x18\x05 \x01(\fB\x03\x80\x01\x01R\x03key\"\x14\n" +
 	"\x12PrepareOsdResponse\"x\n" +
 	"\rZapOsdRequest\x127\n" +
 	"\x06device\x18\x01 \x01(\v2\x1f.quarry.agent.v1.DeviceIdentityR\x06device\x12.\n" +

@@ -53,7 +53,7 @@ type OsdServiceClient interface {
 	// | INVALID_ARGUMENT    | correct the request                                                                  |
 	// | NOT_FOUND           | no such device now: observe again                                                    |
 	// | PERMISSION_DENIED   | the disk carries another OSD: leave it alone                                         |
-	// | FAILED_PRECONDITION | in use, not clean, another disk than described, or the container does not run: observe again |
+	// | FAILED_PRECONDITION | in use, not clean, another disk than described, the container does not run, or the node cannot encrypt disks: observe again |
 	// | ABORTED             | another call works on this device: retry                                             |
 	// | UNAVAILABLE         | retry with backoff                                                                   |
 	PrepareOsd(ctx context.Context, in *PrepareOsdRequest, opts ...grpc.CallOption) (*PrepareOsdResponse, error)
@@ -141,7 +141,7 @@ type OsdServiceServer interface {
 	// | INVALID_ARGUMENT    | correct the request                                                                  |
 	// | NOT_FOUND           | no such device now: observe again                                                    |
 	// | PERMISSION_DENIED   | the disk carries another OSD: leave it alone                                         |
-	// | FAILED_PRECONDITION | in use, not clean, another disk than described, or the container does not run: observe again |
+	// | FAILED_PRECONDITION | in use, not clean, another disk than described, the container does not run, or the node cannot encrypt disks: observe again |
 	// | ABORTED             | another call works on this device: retry                                             |
 	// | UNAVAILABLE         | retry with backoff                                                                   |
 	PrepareOsd(context.Context, *PrepareOsdRequest) (*PrepareOsdResponse, error)

@@ -28,6 +28,8 @@ func emptyDisk() plan.Device {
 
 // disk is one disk, and the tool that makes it an OSD.
 type disk struct {
+	Disks
+	Maker
 	device plan.Device
 	made   []hostceph.Make
 	// does is what the tool does to the disk; fails is what it returns.

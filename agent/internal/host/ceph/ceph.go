@@ -23,6 +23,8 @@ var (
 	ErrNoContainer = errors.New("no such container on this node")
 	// ErrOtherDevice means that the path of the device leads elsewhere in the container than it does for the caller, or to nothing.
 	ErrOtherDevice = errors.New("the container sees another device there")
+	// ErrNoEncryption means that a program that encrypts disks lacks in the container, or that part of the kernel of this node.
+	ErrNoEncryption = errors.New("disks cannot be encrypted here")
 )
 
 // Config is what a Tool works with.
@@ -30,6 +32,8 @@ type Config struct {
 	Runner run.Runner
 	// Proc is where the host's processes are seen; empty for /proc.
 	Proc string
+	// Kernel reports whether the kernel of this node has a part, by the name of its module, or can load it. Only encrypted OSDs need it.
+	Kernel func(ctx context.Context, module string) (bool, error)
 	// Number returns the device number of the block device under a path below a root directory; nil for what the kernel says.
 	Number func(root *os.Root, path string) (uint64, error)
 }
@@ -75,38 +79,69 @@ func (t *Tool) Mkfs(ctx context.Context, m Make) error {
 	if err := m.check(); err != nil {
 		return fmt.Errorf("make OSD: %w", err)
 	}
-	select {
-	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
-	case <-ctx.Done():
-		return fmt.Errorf("make osd.%d: %w", m.ID, context.Cause(ctx))
-	}
-	root, err := t.root(m.Container)
+	in, err := t.enter(ctx, m.Container)
 	if err != nil {
 		return fmt.Errorf("make osd.%d: %w", m.ID, err)
 	}
-	defer root.Close()
+	defer in.leave()
+	if err := t.sees(in, m.Device, m.Number); err != nil {
+		return fmt.Errorf("make osd.%d: %w", m.ID, err)
+	}
 	dir := "tmp/quarry-osd-" + m.UUID
-	files, err := os.OpenRoot(path(root))
-	if err != nil {
-		return fmt.Errorf("make osd.%d: %w", m.ID, err)
-	}
-	defer func() { _ = files.Close() }() // Nothing is written through it.
-	seen, err := t.cfg.Number(files, strings.TrimPrefix(m.Device, "/"))
-	if err != nil {
-		return fmt.Errorf("make osd.%d on %s: %w: %w", m.ID, m.Device, ErrOtherDevice, err)
-	}
-	if seen != m.Number {
-		return fmt.Errorf("make osd.%d on %s: %w: number %#x, not %#x", m.ID, m.Device, ErrOtherDevice, seen, m.Number)
-	}
 	// What a call that was killed left there is of another OSD for Ceph.
-	if err := errors.Join(files.RemoveAll(dir), files.Mkdir(dir, 0o700)); err != nil {
+	if err := errors.Join(in.files.RemoveAll(dir), in.files.Mkdir(dir, 0o700)); err != nil {
 		return fmt.Errorf("make osd.%d: directory in the container: %w", m.ID, err)
 	}
-	defer files.RemoveAll(dir) //nolint:errcheck // The OSD is on its disk; the directory goes with the container at the latest.
-	_, err = t.cfg.Runner.Run(ctx, run.Command{Path: program, Args: m.args("/" + dir), Root: path(root)})
+	defer in.files.RemoveAll(dir) //nolint:errcheck // The OSD is on its disk; the directory goes with the container at the latest.
+	_, err = t.cfg.Runner.Run(ctx, run.Command{Path: program, Args: m.args("/" + dir), Root: in.path})
 	if err != nil {
 		return fmt.Errorf("make osd.%d on %s: %w", m.ID, m.Device, err)
+	}
+	return nil
+}
+
+// inside is the inside of a container, while it is this one's turn there.
+type inside struct {
+	root  *os.File
+	files *os.Root
+	// path leads to its root directory.
+	path  string
+	leave func()
+}
+
+// enter waits for its turn, and opens the root directory of the container.
+func (t *Tool) enter(ctx context.Context, container string) (*inside, error) {
+	select {
+	case t.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	root, err := t.root(container)
+	if err != nil {
+		<-t.turn
+		return nil, err
+	}
+	files, err := os.OpenRoot(path(root))
+	if err != nil {
+		root.Close()
+		<-t.turn
+		return nil, err
+	}
+	return &inside{root: root, files: files, path: path(root), leave: func() {
+		_ = files.Close() // What was written through it was closed before.
+		root.Close()
+		<-t.turn
+	}}, nil
+}
+
+// sees returns an error unless the container sees the device of that number under the path.
+func (t *Tool) sees(in *inside, device string, want uint64) error {
+	seen, err := t.cfg.Number(in.files, strings.TrimPrefix(device, "/"))
+	if err != nil {
+		return fmt.Errorf("%s: %w: %w", device, ErrOtherDevice, err)
+	}
+	if seen != want {
+		return fmt.Errorf("%s: %w: number %#x, not %#x", device, ErrOtherDevice, seen, want)
 	}
 	return nil
 }

@@ -16,6 +16,9 @@ import (
 // ErrNoTools means that the container with Ceph's programs does not run on the node. Nothing was changed.
 var ErrNoTools = errors.New("the programs of Ceph are not there")
 
+// ErrNoEncryption means that disks cannot be encrypted on the node: the image of Ceph, or the kernel, lacks what it takes. Nothing was changed.
+var ErrNoEncryption = errors.New("disks cannot be encrypted on this node")
+
 // Spec is an OSD that a Cluster wants on a disk, or wants to be rid of.
 type Spec struct {
 	// Device as the caller decided on it.

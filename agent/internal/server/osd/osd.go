@@ -3,6 +3,7 @@ package osd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 
@@ -49,7 +50,7 @@ func (s *service) InspectOsd(ctx context.Context, req *agentv1.InspectOsdRequest
 	if err != nil {
 		return nil, err
 	}
-	return &agentv1.InspectOsdResponse{State: states[v.Kind], Message: v.Message}, nil
+	return &agentv1.InspectOsdResponse{State: states[v.Kind], Message: v.Message, Encrypted: spec.Want.Encrypted}, nil
 }
 
 // PrepareOsd implements agentv1.OsdServiceServer.
@@ -64,10 +65,25 @@ func (s *service) PrepareOsd(ctx context.Context, req *agentv1.PrepareOsdRequest
 	if spec.Tools, spec.Fresh = req.GetToolsContainer(), req.GetFresh(); !containerID.MatchString(spec.Tools) {
 		return nil, fmt.Errorf("tools_container %q: %w", spec.Tools, plan.ErrInvalid)
 	}
+	if spec.Key, err = keyOf(req, spec.Want.Encrypted); err != nil {
+		return nil, err
+	}
 	if err := s.node.PrepareOSD(ctx, spec); err != nil {
 		return nil, err
 	}
 	return &agentv1.PrepareOsdResponse{}, nil
+}
+
+// keyOf is the key of a request, which an encrypted OSD has and no other one.
+func keyOf(req *agentv1.PrepareOsdRequest, encrypted bool) (osd.Key, error) {
+	if !encrypted && len(req.GetKey()) == 0 {
+		return osd.Key{}, nil
+	}
+	key, err := osd.NewKey(req.GetKey())
+	if err != nil || !encrypted {
+		return osd.Key{}, fmt.Errorf("a key is given for an OSD with encrypted: %t: %w", encrypted, errors.Join(err, plan.ErrInvalid))
+	}
+	return key, nil
 }
 
 // ZapOsd implements agentv1.OsdServiceServer.
@@ -111,7 +127,7 @@ func (s *service) spec(req request) (prep.Spec, error) {
 			return prep.Spec{}, fmt.Errorf("%s %q is no UUID: %w", name, value, plan.ErrInvalid)
 		}
 	}
-	spec := prep.Spec{Node: s.name, Device: ids[0], ClusterUID: want.GetClusterUid(), Want: osd.Wanted{UUID: want.GetUuid(), FSID: want.GetFsid(), ID: -1}}
+	spec := prep.Spec{Node: s.name, Device: ids[0], ClusterUID: want.GetClusterUid(), Want: osd.Wanted{UUID: want.GetUuid(), FSID: want.GetFsid(), ID: -1, Encrypted: want.GetEncrypted()}}
 	if want.Id != nil {
 		if want.GetId() < 0 {
 			return prep.Spec{}, fmt.Errorf("the id of the OSD is %d: %w", want.GetId(), plan.ErrInvalid)

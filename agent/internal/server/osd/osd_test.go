@@ -1,8 +1,10 @@
 package osd
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -77,5 +79,30 @@ func TestRequests(t *testing.T) {
 	}
 	if _, err := s.PrepareOsd(t.Context(), &agentv1.PrepareOsdRequest{Device: device, Osd: want, ToolsContainer: container}); !errors.Is(err, plan.ErrInvalid) || len(n.asked) != 2 {
 		t.Errorf("without a number: %v", err)
+	}
+}
+
+// TestPrepare_encrypted: an encrypted OSD comes with its key, and no other one does.
+func TestPrepare_encrypted(t *testing.T) {
+	secret := bytes.Repeat([]byte("k"), osd.KeyBytes)
+	for name, tt := range map[string]struct {
+		encrypted bool
+		key       []byte
+		valid     bool
+	}{
+		"with its key": {true, secret, true}, "without": {true, nil, false}, "with a short one": {true, secret[1:], false},
+		"zeroes": {true, make([]byte, osd.KeyBytes), false}, "in the clear, with a key": {false, secret, false}, "in the clear": {false, nil, true},
+	} {
+		n := &node{}
+		_, err := served(n).PrepareOsd(t.Context(), &agentv1.PrepareOsdRequest{
+			Device: &agentv1.DeviceIdentity{Path: "/dev/x"}, Osd: &agentv1.OsdIdentity{ClusterUid: uid, Uuid: uid, Fsid: uid, Id: new(int32(0)), Encrypted: tt.encrypted},
+			ToolsContainer: strings.Repeat("0", 64), Key: tt.key,
+		})
+		if (err == nil) != tt.valid || !tt.valid && (!errors.Is(err, plan.ErrInvalid) || len(n.asked) > 0) {
+			t.Errorf("%s: %v, %d calls", name, err, len(n.asked))
+		}
+		if tt.valid && (n.asked[0].Want.Encrypted != tt.encrypted || !bytes.Equal(n.asked[0].Key.Reveal(), tt.key)) {
+			t.Errorf("%s: %+v", name, n.asked[0])
+		}
 	}
 }
