@@ -44,6 +44,8 @@ const (
 	// KeyUsername and KeyPassword have the user of the dashboard and its password, in a Secret of the kind that Kubernetes has for such.
 	KeyUsername = "username"
 	KeyPassword = "password"
+	// KeyDisk has the 32 bytes that open the disk of an encrypted OSD.
+	KeyDisk = "key"
 )
 
 // Labels of every object that is made for a Ceph cluster.
@@ -78,6 +80,8 @@ const (
 	ObjectKeys   = "keys"
 	ObjectConfig = "config"
 	ObjectClient = "client"
+	// ObjectDiskKey is the Secret with the key of the disk of an encrypted OSD.
+	ObjectDiskKey = "disk-key"
 	// ObjectMetrics is the Service of the managers' metrics.
 	ObjectMetrics = "metrics"
 	// ObjectDashboard is the Secret with the password of the dashboard, and the Service that names the manager which serves it.
@@ -121,6 +125,9 @@ func Config(cluster string) string { return "ceph-" + cluster }
 
 // Keys is the name of the Secret with the Ceph cluster's own keys. Nobody but its daemons needs them.
 func Keys(cluster string) string { return "ceph-" + cluster + "-keys" }
+
+// DiskKey is the name of the Secret with the key of the disk of an encrypted OSD.
+func DiskKey(cluster, uuid string) string { return "ceph-" + cluster + "-osd-" + uuid }
 
 // Client is the name of the Secret with the key of the clients.
 func Client(cluster string) string { return "ceph-" + cluster + "-client" }

@@ -67,6 +67,11 @@ type CephSpec struct {
 	// its host ran, every placement group has all of its copies elsewhere, Ceph says that it is safe to destroy, and no other OSD leaves. In all other cases a person approves ReplaceOSD, as without this.
 	// +optional
 	AutoReplace bool `json:"autoReplace,omitempty"`
+	// Encrypted has the disks encrypted (LUKS2) that become OSDs from now on. The key of each is in a Secret of its own, ceph-NAME-osd-UUID in namespace quarry-ceph: if that is lost, what
+	// is on the disk is lost, so these Secrets belong into a backup. OSDs that are there stay as they are, even if this is taken back; the condition DisksEncrypted tells of
+	// them. The stores of the monitors, and the network, are not encrypted by it.
+	// +optional
+	Encrypted bool `json:"encrypted,omitempty"`
 	// Metrics of Ceph are served by its managers, at port 9283 of their nodes, without encryption and to everybody who can connect. The Service ceph-NAME-metrics in namespace quarry-ceph
 	// names them.
 	// +optional
@@ -193,6 +198,8 @@ type MemberMonitor struct {
 }
 
 // MemberOSD is the record of an OSD.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.encrypted) && self.encrypted) == (has(oldSelf.encrypted) && oldSelf.encrypted)",message="an OSD stays encrypted, or in the clear, as long as it is on record"
 type MemberOSD struct {
 	// UUID of the OSD.
 	// +kubebuilder:validation:MaxLength=36
@@ -221,4 +228,10 @@ type MemberOSD struct {
 	AutoReplaced bool `json:"autoReplaced,omitempty"`
 	// +optional
 	Purged bool `json:"purged"`
+	// Encrypted: the disk is encrypted, and the OSD in it. The Secret with the key is made before this is written.
+	// +optional
+	Encrypted bool `json:"encrypted,omitempty"`
+	// Keyed: the key may have encrypted the disk. It is written before the key is used, and no other key is made until the disk is clean.
+	// +optional
+	Keyed bool `json:"keyed,omitempty"`
 }

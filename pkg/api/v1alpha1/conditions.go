@@ -37,6 +37,8 @@ const (
 	ConditionCephConfigured = "CephConfigured"
 	// ConditionBlocklistKnown: the record of the Cluster says why each address on Ceph's blocklist is there. Ready does not depend on it.
 	ConditionBlocklistKnown = "BlocklistKnown"
+	// ConditionDisksEncrypted: every OSD of a Cluster that wants encrypted disks has one, and its key is there. Ready does not depend on it.
+	ConditionDisksEncrypted = "DisksEncrypted"
 	// ConditionCopiesSafe: there are as many copies of everything as survive one loss while another host is away. Ready does not depend on it.
 	ConditionCopiesSafe = "CopiesSafe"
 	// ConditionDaemonsCurrent: every daemon has the image and the resources of the spec. Ready does not depend on it.
@@ -250,9 +252,13 @@ const (
 	ReasonCephHealthy     = "CephHealthy"
 	ReasonCephConfigured  = "CephConfigured"
 	ReasonCopiesSafe      = "CopiesSafe"
-	ReasonBlocklistKnown  = "BlocklistKnown"
-	ReasonClientsBlocked  = "ClientsBlocked"
-	ReasonDaemonsCurrent  = "DaemonsCurrent"
+	ReasonDisksEncrypted  = "DisksEncrypted"
+	// ReasonDisksNotEncrypted: OSDs from before the spec wanted encrypted disks are in the clear. ReasonDiskKeyMissing: the Secret with the key of a disk is gone.
+	ReasonDisksNotEncrypted = "DisksNotEncrypted"
+	ReasonDiskKeyMissing    = "DiskKeyMissing"
+	ReasonBlocklistKnown    = "BlocklistKnown"
+	ReasonClientsBlocked    = "ClientsBlocked"
+	ReasonDaemonsCurrent    = "DaemonsCurrent"
 	// ReasonDaemonsOutdated: daemons have another image or other resources than the spec wants. The message says which, and what they wait for.
 	ReasonDaemonsOutdated = "DaemonsOutdated"
 	// ReasonCephWarning and ReasonCephError: Ceph says HEALTH_WARN or HEALTH_ERR.

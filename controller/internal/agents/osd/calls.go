@@ -30,6 +30,9 @@ type OSD struct {
 	ClusterUID, UUID, FSID string
 	// ID is the number that Ceph gave it; below 0 while it has none.
 	ID int
+	// Encrypted: its disk is. Key opens that, and is told only to who makes the disk the OSD.
+	Encrypted bool
+	Key       osd.Key
 }
 
 // Calls makes the calls.
@@ -47,7 +50,18 @@ func (c Calls) Inspect(ctx context.Context, node string, o OSD) (osd.Verdict, er
 	if err != nil {
 		return osd.Verdict{}, err
 	}
+	if err := understood(node, o, r); err != nil {
+		return osd.Verdict{}, err
+	}
 	return osd.Verdict{Kind: kinds[r.GetState()], Message: r.GetMessage()}, nil
+}
+
+// understood returns an error if the agent does not know encrypted OSDs: it would make one in the clear.
+func understood(node string, o OSD, r *agentv1.InspectOsdResponse) error {
+	if o.Encrypted && !r.GetEncrypted() {
+		return &decide.Fault{Kind: decide.FaultUnavailable, Node: node, Message: "the agent encrypts no disks: it is of an earlier version"}
+	}
+	return nil
 }
 
 // Clock says how far the clock of a node is ahead of this one. The agent read it at some time during the call.
@@ -77,8 +91,14 @@ func (c Calls) Prepare(ctx context.Context, node string, o OSD, tools string, fr
 	if err := c.Pool.Unshared(node, call, o.Device); err != nil {
 		return err
 	}
+	if o.Encrypted {
+		// An agent that knows no encrypted OSDs would make one in the clear.
+		if _, err := c.Inspect(ctx, node, o); err != nil {
+			return err
+		}
+	}
 	return c.call(ctx, makeTimeout, node, call, func(ctx context.Context, client agentv1.OsdServiceClient) error {
-		_, err := client.PrepareOsd(ctx, &agentv1.PrepareOsdRequest{Device: o.device(true), Osd: o.identity(), ToolsContainer: tools, Fresh: fresh})
+		_, err := client.PrepareOsd(ctx, &agentv1.PrepareOsdRequest{Device: o.device(true), Osd: o.identity(), ToolsContainer: tools, Fresh: fresh, Key: o.Key.Reveal()})
 		return err
 	})
 }
@@ -117,7 +137,7 @@ func (o OSD) device(digest bool) *agentv1.DeviceIdentity {
 }
 
 func (o OSD) identity() *agentv1.OsdIdentity {
-	out := &agentv1.OsdIdentity{ClusterUid: o.ClusterUID, Uuid: o.UUID, Fsid: o.FSID}
+	out := &agentv1.OsdIdentity{ClusterUid: o.ClusterUID, Uuid: o.UUID, Fsid: o.FSID, Encrypted: o.Encrypted}
 	if o.ID >= 0 {
 		out.Id = new(int32(o.ID))
 	}

@@ -12,6 +12,7 @@ import (
 	"quarry.storage/quarry/controller/internal/agents"
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/pkg/osd"
+	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
 const (
@@ -161,5 +162,50 @@ func TestClock(t *testing.T) {
 	}
 	if _, err := c.Clock(t.Context(), "n2"); err == nil {
 		t.Error("a node without an agent has a clock")
+	}
+}
+
+// TestCalls_encrypted: the key reaches the agent with the call that needs it, and an agent that encrypts no disks makes none in the clear.
+func TestCalls_encrypted(t *testing.T) {
+	a, c := site(t)
+	o := wanted(t, a, c, "sda", 0)
+	o.Encrypted = true
+	if err := c.Prepare(t.Context(), "n1", o, tools, true); !is(err, decide.FaultInvalid) {
+		t.Errorf("without a key: %v", err)
+	}
+	var err error
+	if o.Key, err = osd.NewKey([]byte(strings.Repeat("k", osd.KeyBytes))); err != nil {
+		t.Fatal(err)
+	}
+	a.RemoveEncryption(true)
+	if err := c.Prepare(t.Context(), "n1", o, tools, true); !is(err, decide.FaultPrecondition) || !a.IsEmpty("sda") {
+		t.Errorf("without cryptsetup: %v", err)
+	}
+	a.RemoveEncryption(false)
+	if err := c.Prepare(t.Context(), "n1", o, tools, true); err != nil {
+		t.Fatal(err)
+	}
+	if m := a.Marks("sda"); kindOf(t, c, o) != osd.Ready || !m.Key.Equal(o.Key) || m.Mapped || len(m.Labels) > 0 {
+		t.Errorf("%+v", m)
+	}
+	clear := o
+	clear.Encrypted, clear.Key = false, osd.Key{}
+	if kindOf(t, c, clear) != osd.Unknown {
+		t.Error("it is taken for one in the clear")
+	}
+	if err := c.Zap(t.Context(), "n1", o); err != nil || !a.IsEmpty("sda") {
+		t.Error(err)
+	}
+}
+
+// TestUnderstood: an agent of an earlier version leaves out what it does not know.
+func TestUnderstood(t *testing.T) {
+	for _, encrypted := range []bool{false, true} {
+		for _, says := range []bool{false, true} {
+			err := understood("n1", OSD{Encrypted: encrypted}, &agentv1.InspectOsdResponse{State: agentv1.OsdState_OSD_STATE_EMPTY, Encrypted: says})
+			if wants := encrypted && !says; (err != nil) != wants || wants && !is(err, decide.FaultUnavailable) {
+				t.Errorf("encrypted %t, the agent says %t: %v", encrypted, says, err)
+			}
+		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 )
 
 // +kubebuilder:rbac:groups="",namespace=quarry-ceph,resources=configmaps;secrets;services,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups="",namespace=quarry-ceph,resources=secrets,verbs=list
 // +kubebuilder:rbac:groups="",namespace=quarry-ceph,resources=pods,verbs=get;list;create;patch;delete
 // +kubebuilder:rbac:groups=apps,namespace=quarry-ceph,resources=deployments,verbs=get;list;create;patch;delete
 // +kubebuilder:rbac:groups=policy,namespace=quarry-ceph,resources=poddisruptionbudgets,verbs=get;list;create;patch;delete
@@ -40,6 +41,9 @@ type OSD struct {
 	ClusterUID, UUID, FSID string
 	// ID that Ceph gave it; negative while it has none.
 	ID int
+	// Encrypted: its disk is. Key opens that; it is there only where the disk is to be made the OSD.
+	Encrypted bool
+	Key       osd.Key
 }
 
 // Disks has agents work on the disks of OSDs. Errors are decide.Faults.

@@ -289,6 +289,7 @@ func (b *Backend) tearDown(ctx context.Context, s view.Step) error {
 	}
 	errs = append(errs, b.remove(ctx, s, cephname.Metrics(s.Cluster), &corev1.Service{}))
 	errs = append(errs, b.remove(ctx, s, cephname.Dashboard(s.Cluster), &corev1.Service{}), b.remove(ctx, s, cephname.Dashboard(s.Cluster), &corev1.Secret{}))
+	errs = append(errs, b.dropKeys(ctx, s))
 	// The keys go last: as long as they are there, the rest is found again.
 	errs = append(errs, b.remove(ctx, s, cephname.Client(s.Cluster), &corev1.Secret{}), b.remove(ctx, s, cephname.Config(s.Cluster), &corev1.ConfigMap{}))
 	if err := errors.Join(errs...); err != nil {

@@ -85,7 +85,7 @@ func (b *Backend) inspectOne(ctx context.Context, c *v1alpha1.Cluster, node deci
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	v, err := b.Disks.Inspect(ctx, node.Name, d, OSD{ClusterUID: string(c.UID), UUID: r.UUID, FSID: string(c.UID), ID: -1})
+	v, err := b.Disks.Inspect(ctx, node.Name, d, OSD{ClusterUID: string(c.UID), UUID: r.UUID, FSID: string(c.UID), ID: -1, Encrypted: r.Encrypted})
 	if err != nil {
 		return osd.Verdict{Message: "It cannot be looked at: " + err.Error()}, true
 	}

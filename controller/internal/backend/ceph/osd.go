@@ -2,13 +2,19 @@ package ceph
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+	"quarry.storage/quarry/pkg/osd"
 )
 
 // register has the monitors know an OSD. Until then nothing of an earlier one on the disk counts.
@@ -29,8 +35,70 @@ func (b *Backend) prepareOSD(ctx context.Context, s view.Step) error {
 	if len(s.Devices) != 1 || s.Tools == "" || s.Ceph.ID < 0 {
 		return fmt.Errorf("%s names %d devices and container %q", s.Ceph, len(s.Devices), s.Tools)
 	}
+	o := wanted(s)
+	if o.Encrypted = s.Daemon.Encrypted; o.Encrypted {
+		key, err := b.useKey(ctx, s)
+		if err != nil {
+			return err
+		}
+		o.Key = key
+	}
 	defer b.memory.touched(types.UID(s.UID), s.Ceph.UUID)
-	return b.Disks.Prepare(ctx, s.Through, s.Devices[0], wanted(s), s.Tools, s.Ceph.Fresh)
+	return b.Disks.Prepare(ctx, s.Through, s.Devices[0], o, s.Tools, s.Ceph.Fresh)
+}
+
+// useKey returns the key of the disk of a step, once it is on record as used: from then on it is the only one. Before that nothing was encrypted with it, so one that is gone is made anew.
+func (b *Backend) useKey(ctx context.Context, s view.Step) (osd.Key, error) {
+	keyed, encrypted := false, false
+	err := b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { keyed, encrypted = o.Keyed, o.Encrypted })
+	if err != nil {
+		return osd.Key{}, err
+	}
+	if !encrypted {
+		return osd.Key{}, passing("OSD %s is on record as one in the clear", s.Ceph.UUID)
+	}
+	key, err := b.diskKey(ctx, s, s.Ceph.UUID, !keyed)
+	if err != nil || keyed {
+		return key, err
+	}
+	return key, b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Keyed = true })
+}
+
+// diskKey reads the key of the disk of an encrypted OSD. Where there is none it makes one, or returns an error. One that is there is kept.
+func (b *Backend) diskKey(ctx context.Context, s view.Step, uuid string, anew bool) (osd.Key, error) {
+	name, secret := cephname.DiskKey(s.Cluster, uuid), &corev1.Secret{}
+	if err := b.mine(ctx, name, s, secret); err != nil {
+		return osd.Key{}, err
+	}
+	switch {
+	case secret.UID != "":
+	case !anew:
+		return osd.Key{}, fmt.Errorf("the Secret %s in namespace %s is gone: restore it. No other key opens the disk, so none is made", name, cephname.Namespace)
+	default:
+		c, err := b.cluster(ctx, s)
+		if err != nil {
+			return osd.Key{}, err
+		}
+		if secret, err = cephpod.Of(c).DiskKey(b.Random, uuid); err != nil {
+			return osd.Key{}, err
+		}
+		if err := b.Client.Create(ctx, secret); err != nil {
+			return osd.Key{}, fmt.Errorf("create secret %s: %w", name, err)
+		}
+	}
+	key, err := osd.NewKey(secret.Data[cephname.KeyDisk])
+	if err != nil {
+		return osd.Key{}, fmt.Errorf("the Secret %s in namespace %s: %w: restore it", name, cephname.Namespace, err)
+	}
+	return key, nil
+}
+
+// dropKey removes the key of a disk that is clean, or off the record. That it is not in use any more is put on record before.
+func (b *Backend) dropKey(ctx context.Context, s view.Step) error {
+	if err := b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Keyed = false }); err != nil {
+		return err
+	}
+	return b.remove(ctx, s, cephname.DiskKey(s.Cluster, s.Ceph.UUID), &corev1.Secret{})
 }
 
 // out puts on record that the OSD is marked out, and then has it marked. It is the Cluster's own doing, and taken back if the host stays.
@@ -58,15 +126,36 @@ func (b *Backend) purge(ctx context.Context, s view.Step) error {
 	return b.have(ctx, s)
 }
 
-// zap gives the disk back clean, and then takes it off the record.
+// dropKeys removes the keys of disks that no record has any more: a call that was cut off may have left one.
+func (b *Backend) dropKeys(ctx context.Context, s view.Step) error {
+	var keys corev1.SecretList
+	ours := client.MatchingLabels{cephname.LabelFSID: s.UID, cephname.LabelDaemon: cephname.ObjectDiskKey}
+	if err := b.Live.List(ctx, &keys, client.InNamespace(cephname.Namespace), ours); err != nil {
+		return fmt.Errorf("list the Secrets of Cluster %s: %w", s.Cluster, err)
+	}
+	var errs []error
+	for i := range keys.Items {
+		errs = append(errs, b.remove(ctx, s, keys.Items[i].Name, &corev1.Secret{}))
+	}
+	return errors.Join(errs...)
+}
+
+// zap gives the disk back clean, and then takes it off the record. With the key of an encrypted disk goes what else of it somebody may find.
 func (b *Backend) zap(ctx context.Context, s view.Step) error {
-	if err := b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Purged = true }); err != nil {
+	encrypted := false
+	if err := b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Purged, encrypted = true, o.Encrypted }); err != nil {
 		return err
 	}
 	if len(s.Devices) > 0 {
 		defer b.memory.touched(types.UID(s.UID), s.Ceph.UUID)
 		o := wanted(s)
+		o.Encrypted = encrypted
 		if err := b.Disks.Zap(ctx, s.Through, s.Devices[0], o); err != nil {
+			return err
+		}
+	}
+	if encrypted {
+		if err := b.dropKey(ctx, s); err != nil {
 			return err
 		}
 	}

@@ -80,17 +80,23 @@ func (b *Backend) wipe(ctx context.Context, s view.Step) error {
 	return nil
 }
 
-// takeDisks puts disks on record, each with the UUID of its OSD.
+// takeDisks puts disks on record, each with the UUID of its OSD. The key of one that is to be encrypted is made before.
 func (b *Backend) takeDisks(ctx context.Context, s view.Step) error {
 	return b.member(ctx, s, func(r *v1alpha1.MemberCeph) error {
 		for _, d := range s.Devices {
-			o, err := view.RecordOf(s.UID, s.On, d)
+			o, err := view.RecordOf(s.UID, s.On, d, s.Encrypted)
 			if err != nil {
 				return err
 			}
-			if !onRecord(r, o.UUID) {
-				r.OSDs = append(r.OSDs, o)
+			if onRecord(r, o.UUID) {
+				continue
 			}
+			if s.Encrypted {
+				if _, err := b.diskKey(ctx, s, o.UUID, true); err != nil {
+					return err
+				}
+			}
+			r.OSDs = append(r.OSDs, o)
 		}
 		return nil
 	})

@@ -20,6 +20,7 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 	"quarry.storage/quarry/pkg/cephvolume"
+	"quarry.storage/quarry/pkg/osd"
 )
 
 // Keys of the ConfigMap beside the configuration file: the options that Ceph was told, and those that it refuses.
@@ -55,7 +56,23 @@ func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster) (*view.Wor
 	for i := range pods.Items {
 		count(w, &pods.Items[i])
 	}
-	return w, errors.Join(b.files(ctx, c, w), b.services(ctx, c, w))
+	return w, errors.Join(b.files(ctx, c, w), b.services(ctx, c, w), b.diskKeys(ctx, c, w))
+}
+
+// diskKeys reads which Secrets have the key of an encrypted disk.
+func (b *Backend) diskKeys(ctx context.Context, c *v1alpha1.Cluster, w *view.Workloads) error {
+	var keys corev1.SecretList
+	err := b.Live.List(ctx, &keys, client.InNamespace(cephname.Namespace), client.MatchingLabels{cephname.LabelFSID: string(c.UID), cephname.LabelDaemon: cephname.ObjectDiskKey})
+	if err != nil {
+		return fmt.Errorf("list the Secrets of Cluster %s: %w", c.Name, err)
+	}
+	w.DiskKeys = map[string]bool{}
+	for _, s := range keys.Items {
+		uuid := s.Annotations[cephname.AnnotationOSD]
+		_, err := osd.NewKey(s.Data[cephname.KeyDisk])
+		w.DiskKeys[uuid] = w.DiskKeys[uuid] || err == nil && s.Name == cephname.DiskKey(c.Name, uuid)
+	}
+	return nil
 }
 
 // settled reports whether the pod of a Deployment is made of what the Deployment says now: until then the one before runs, or none.

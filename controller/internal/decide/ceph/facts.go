@@ -175,6 +175,8 @@ type Disk struct {
 	Outed, Purged bool
 	// Deployed: the workload of its daemon exists.
 	Deployed Answer
+	// Locked names the Secret with the key of the encrypted disk if that is gone: nobody opens the disk without it. Empty otherwise.
+	Locked string
 
 	// known: the monitors know the OSD. It is worked out of the map.
 	known bool

@@ -76,6 +76,7 @@ func (w OSDs) bringUp(p *Plan, d Disk, m Map) {
 	if known {
 		s.ID = o.ID
 	}
+	lock(p, s, d)
 	switch h := w.host(d.Host); {
 	case d.Leaving && !h.Serving:
 		p.wait("osd.%d on %s was given up without a person. Whether its disk %s is there again is known once the agent of its host answers.", s.ID, d.Host, d.Path)
@@ -95,6 +96,13 @@ func (w OSDs) bringUp(p *Plan, d Disk, m Map) {
 		w.make(p, s, d, o)
 	default:
 		register(p, s, d)
+	}
+}
+
+// lock tells of a disk that nobody opens any more.
+func lock(p *Plan, s Step, d Disk) {
+	if d.Locked != "" {
+		p.wait("The %s is gone, and with it the key of disk %s on %s (osd.%d). Its daemon does not start again: restore the Secret. If it is lost for ever, what is on the disk is lost: approve ReplaceOSD, which the plan of the Cluster offers once Ceph has marked the OSD out.", d.Locked, d.Path, d.Host, s.ID)
 	}
 }
 
@@ -135,6 +143,8 @@ func register(p *Plan, s Step, d Disk) {
 // make has a disk become the OSD that the monitors know, and its daemon run.
 func (w OSDs) make(p *Plan, s Step, d Disk, o OSD) {
 	switch {
+	case d.Locked != "":
+		// Without the key nothing starts, and no other key is made.
 	case d.Kind == osd.Ready:
 		s.Do, s.Why = StartOSD, "The disk carries the OSD, and its daemon is not deployed."
 		p.step(s)

@@ -32,6 +32,7 @@ func disk(id int, changes ...func(*Disk)) Disk {
 	return d
 }
 
+func locked(d *Disk)     { d.Locked = "Secret x" }
 func leaving(d *Disk)    { d.Leaving = true }
 func undeployed(d *Disk) { d.Deployed = No }
 func empty(d *Disk)      { d.Kind = osd.Empty }
@@ -86,6 +87,9 @@ func TestPlanOSDs_bringUp(t *testing.T) {
 		"it is brought in after maintenance":       {disk(1, outed), []OSD{up(1, out)}, hosts("n1~"), nil, "", "maintenance"},
 		"it was to leave, and stays":               {disk(1, outed), []OSD{up(1, out)}, nil, nil, "InOSD osd.1 (uuid-1) n1", ""},
 		"somebody else marked it out":              {disk(1), []OSD{up(1, out)}, nil, nil, "", "somebody else"},
+		"its key is gone":                          {disk(1, undeployed, locked), []OSD{up(1, down)}, nil, nil, "", "Secret x is gone"},
+		"its key is gone, and it is empty":         {disk(1, empty, undeployed, locked), []OSD{up(1, neverRan)}, nil, []string{"n1"}, "", "Secret x is gone"},
+		"its key is gone while it serves":          {disk(1, locked), []OSD{up(1)}, nil, nil, "", "does not start again"},
 	} {
 		w := OSDs{Disks: []Disk{tt.disk}, Hosts: tt.hosts, Tools: tt.tools}
 		if w.Hosts == nil {

@@ -39,6 +39,39 @@ ln -snf "$DEVICE" "$data/block"
 ceph --connect-timeout 20 auth get-or-create "osd.$ID" mon 'allow profile osd' mgr 'allow profile osd' osd 'allow *' -o /etc/ceph-own/keyring
 `
 
+// openOSD opens the encrypted disk of an OSD, if it is the disk that it is deployed for, and leaves one open that is. What an opening that was cut off has left has no table. Udev's
+// semaphores are those of another IPC namespace, so nodes are made without it; and the kernel's keyrings are those of this container, which ends. The mapping is closed
+// by the agent, when the disk is given back, or by the end of the node.
+const openOSD = `set -eu
+export DM_DISABLE_UDEV=1
+name=quarry-osd-$UUID
+want=CRYPT-LUKS2-$(echo "$UUID" | tr -d -)-$name
+refuse() { echo "$DEVICE: $1" >&2; exit 1; }
+said() { printf '%s\n' "$header" | sed -n "s/^$1:[[:space:]]*//p" | head -n 1; }
+state() { dmsetup info --columns --noheadings --separator ' ' --options name,uuid,tables_loaded,major,minor | sed -n "s/^$name //p"; }
+number() { stat -L -c '%t %T' "$1" | while read -r major minor; do echo "$((0x$major)):$((0x$minor))"; done; }
+header=$(cryptsetup luksDump --disable-locks "$DEVICE")
+if [ "$(said UUID)" != "$UUID" ] || [ "$(said Subsystem)" != "$FSID" ] || [ "$(said Label)" != quarry-osd ]; then
+  refuse "carries $(said Label) $(said UUID) of $(said Subsystem), not OSD $UUID of $FSID"
+fi
+have=$(state)
+case "$have" in
+"" | "$want Live "*) ;;
+"$want "*) dmsetup remove "$name" ;;
+*) refuse "another mapping has the name: $have" ;;
+esac
+case "$have" in
+"$want Live "*) ;;
+*) cryptsetup open --disable-locks --disable-keyring --batch-mode --type luks2 --key-file /etc/ceph-disk/key --keyfile-size 32 "$DEVICE" "$name" ;;
+esac
+set -- $(dmsetup table "$name")
+if [ $# -lt 8 ] || [ "$3" != crypt ] || [ "$7" != "$(number "$DEVICE")" ]; then refuse "the mapping $name is not of this disk"; fi
+set -- $(state)
+if [ "$1 $2" != "$want Live" ]; then refuse "the mapping $name is $1 $2"; fi
+if [ "$(number "/dev/mapper/$name" 2>/dev/null)" != "$3:$4" ]; then dmsetup mknodes "$name"; fi
+DEVICE=/dev/mapper/$name
+`
+
 const beginManager = `set -eu
 ceph --connect-timeout 20 auth get-or-create "mgr.$ID" mon 'allow profile mgr' osd 'allow *' mds 'allow *' -o /etc/ceph-own/keyring
 `
@@ -68,6 +101,11 @@ func (p Plan) begin(d Daemon) []corev1.Container {
 	if script == "" {
 		return nil
 	}
+	more := append(privileged(), corev1.VolumeMount{Name: "scratch", MountPath: "/tmp"})
+	if d.Encrypted {
+		script = openOSD + script
+		more = append(more, corev1.VolumeMount{Name: "disk", MountPath: "/etc/ceph-disk", ReadOnly: true})
+	}
 	env := []corev1.EnvVar{{Name: "ID", Value: d.ID}, {Name: "FSID", Value: p.FSID}}
 	switch d.Kind {
 	case cephname.DaemonMonitor:
@@ -78,6 +116,6 @@ func (p Plan) begin(d Daemon) []corev1.Container {
 	return []corev1.Container{{
 		Name: "begin", Image: p.Image, Command: []string{"/bin/sh", "-c", script}, Env: env, Resources: p.resources(d.Kind),
 		SecurityContext: security(d), TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError, ImagePullPolicy: corev1.PullIfNotPresent,
-		VolumeMounts: append(append(mounts(d), privileged()...), corev1.VolumeMount{Name: "scratch", MountPath: "/tmp"}),
+		VolumeMounts: append(mounts(d), more...),
 	}}
 }

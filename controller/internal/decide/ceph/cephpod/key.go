@@ -6,6 +6,12 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/pkg/cephname"
+	"quarry.storage/quarry/pkg/osd"
 )
 
 // keyType is that of AES-256 with Kerberos' way of use, the only one that monitors of version 20 take from daemons; keyBytes is how long a secret of it is.
@@ -27,6 +33,21 @@ func Key(random io.Reader, at time.Time) (string, error) {
 	out = le.AppendUint32(out, uint32(at.Nanosecond()))
 	out = le.AppendUint16(out, keyBytes)
 	return base64.StdEncoding.EncodeToString(append(out, secret...)), nil
+}
+
+// DiskKey makes the Secret with the key of the disk of an encrypted OSD. random has to be that of the system for what is used.
+func (p Plan) DiskKey(random io.Reader, uuid string) (*corev1.Secret, error) {
+	secret := make([]byte, osd.KeyBytes)
+	if _, err := io.ReadFull(random, secret); err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
+	}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: cephname.DiskKey(p.Cluster, uuid), Namespace: cephname.Namespace, Labels: p.Labels(cephname.ObjectDiskKey, ""),
+			Annotations: map[string]string{cephname.AnnotationOSD: uuid},
+		},
+		Data: map[string][]byte{cephname.KeyDisk: secret},
+	}, nil
 }
 
 // passwordBytes is how many random bytes a password is made of: 24 letters, digits, dashes and underscores.

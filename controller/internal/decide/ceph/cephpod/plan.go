@@ -65,6 +65,8 @@ type Daemon struct {
 	First bool
 	// UUID and Device are those of an OSD.
 	UUID, Device string
+	// Encrypted: the disk of the OSD is.
+	Encrypted bool
 }
 
 // Monitor is where one listens.

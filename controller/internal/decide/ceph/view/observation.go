@@ -68,6 +68,8 @@ type Workloads struct {
 	Metrics bool
 	// Dashboard is what is there for the dashboard.
 	Dashboard Dashboard
+	// DiskKeys has the UUIDs of encrypted OSDs whose Secret has a key.
+	DiskKeys map[string]bool
 	// Left is true while a Secret or ConfigMap is there.
 	Left bool
 }

@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
@@ -112,7 +115,7 @@ func (v *View) disks() []ceph.Disk {
 	for _, n := range v.nodes() {
 		for _, o := range record(v.member(n)).OSDs {
 			d := ceph.Disk{Host: n, Path: string(o.Path), UUID: o.UUID, Recorded: true, Outed: o.Outed, Purged: o.Purged, Leaving: o.Replaced, AutoReplaced: o.AutoReplaced, Deployed: v.deployedOSD(o.UUID)}
-			d.Message = "its agent has not said what is on it."
+			d.Message, d.Locked = "its agent has not said what is on it.", v.locked(o)
 			_, there := Device(v.seen.Nodes[n], o)
 			d.Missing = !there && v.seen.Nodes[n].Up()
 			if since, seen := v.seen.Missing[o.UUID]; seen && d.Missing {
@@ -125,6 +128,54 @@ func (v *View) disks() []ceph.Disk {
 		}
 	}
 	return out
+}
+
+// locked names the Secret with the key of an encrypted disk if that is gone; empty otherwise. Until the key is on record as used another one is made.
+func (v *View) locked(o v1alpha1.MemberOSD) string {
+	w := v.seen.Workloads
+	if !o.Encrypted || !o.Keyed || w == nil || w.DiskKeys[o.UUID] {
+		return ""
+	}
+	return fmt.Sprintf("Secret %s in namespace %s", cephname.DiskKey(v.seen.Cluster.Name, o.UUID), cephname.Namespace)
+}
+
+// wantsEncrypted reports whether disks that are taken now are to be encrypted.
+func (v *View) wantsEncrypted() bool {
+	c := v.seen.Cluster.Spec.Ceph
+	return c != nil && c.Encrypted
+}
+
+// encrypted says which OSDs are not as the spec wants, or have lost their keys. There is nothing to say of a Cluster that has no encrypted disk, and never wanted one.
+func (v *View) encrypted() []metav1.Condition {
+	const t = v1alpha1.ConditionDisksEncrypted
+	c := v.seen.Cluster
+	var clear, lost []string
+	total := 0
+	for _, n := range v.nodes() {
+		for _, o := range record(v.member(n)).OSDs {
+			total++
+			if !o.Encrypted {
+				clear = append(clear, fmt.Sprintf("%s on %s", o.Path, n))
+			} else if gone := v.locked(o); gone != "" {
+				lost = append(lost, fmt.Sprintf("%s (disk %s on %s)", gone, o.Path, n))
+			}
+		}
+	}
+	wants := v.wantsEncrypted()
+	const beside = "The stores of the monitors, which have Ceph's keys, and the network are not encrypted by that."
+	switch {
+	case !wants && len(clear) == total && meta.FindStatusCondition(c.Status.Conditions, t) == nil:
+		return nil
+	case len(lost) > 0:
+		return []metav1.Condition{no(t, v1alpha1.ReasonDiskKeyMissing, "Gone is the key of an encrypted disk: "+backend.Shorten(lost, 5))}
+	case wants && total == 0:
+		return []metav1.Condition{no(t, v1alpha1.ReasonPending, "No disk is an OSD yet.")}
+	case wants && len(clear) > 0:
+		return []metav1.Condition{no(t, v1alpha1.ReasonDisksNotEncrypted, fmt.Sprintf("%d of %d OSDs were made before the spec wanted encrypted disks, and stay in the clear until they are replaced: %s", len(clear), total, backend.Shorten(clear, 5)))}
+	case !wants:
+		return []metav1.Condition{backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonDisksNotEncrypted, fmt.Sprintf("The spec does not want encrypted disks. %d of %d OSDs are in the clear.", len(clear), total))}
+	}
+	return []metav1.Condition{yes(t, v1alpha1.ReasonDisksEncrypted, fmt.Sprintf("The disks of all %d OSDs are encrypted. %s", total, beside))}
 }
 
 // deployedOSD says whether the daemon of an OSD has a Deployment, or a pod that may be its own still runs.
@@ -155,10 +206,18 @@ func Device(n decide.Node, o v1alpha1.MemberOSD) (decide.Device, bool) {
 	return decide.Device{}, false
 }
 
+// hasTaken reports whether a path names a disk that is on record: the choice knows of none that is.
+func hasTaken(n decide.Node, r v1alpha1.MemberCeph, path string) bool {
+	return slices.ContainsFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool {
+		d, there := Device(n, o)
+		return there && d.Is(path)
+	})
+}
+
 // RecordOf is the record of a device of a node that becomes an OSD of a Cluster.
-func RecordOf(clusterUID, node string, d decide.Device) (v1alpha1.MemberOSD, error) {
+func RecordOf(clusterUID, node string, d decide.Device, encrypted bool) (v1alpha1.MemberOSD, error) {
 	uuid, err := osd.UUID(clusterUID, osd.Disk{WWN: d.WWN, Serial: d.Serial, SizeBytes: d.SizeBytes, Node: node}, d.Path)
-	return v1alpha1.MemberOSD{UUID: uuid, Path: v1alpha1.DevicePath(d.Path), WWN: d.WWN, Serial: d.Serial, Size: d.SizeBytes}, err
+	return v1alpha1.MemberOSD{UUID: uuid, Path: v1alpha1.DevicePath(d.Path), WWN: d.WWN, Serial: d.Serial, Size: d.SizeBytes, Encrypted: encrypted}, err
 }
 
 // MonitorsMade is how many monitors a Cluster ever gave a name to, as far as its own record and those of its Members say: the former may be lost.

@@ -25,6 +25,8 @@ type Step struct {
 	Ceph ceph.Step
 	// Daemon that is deployed or removed.
 	Daemon cephpod.Daemon
+	// Encrypted: the disks that are taken are encrypted.
+	Encrypted bool
 	// Devices are taken, wiped, prepared or given back.
 	Devices []decide.Device
 	// Tools is the container with Ceph's programs.
@@ -101,6 +103,9 @@ func (s Step) Digest() string {
 	}
 	if c.Machine != "" {
 		out = append(out, "machine "+c.Machine)
+	}
+	if s.Encrypted || s.Daemon.Encrypted {
+		out = append(out, "encrypted")
 	}
 	for _, d := range s.Devices {
 		out = append(out, d.Path, d.Serial, d.WWN, fmt.Sprint(d.SizeBytes))

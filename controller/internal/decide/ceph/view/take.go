@@ -13,6 +13,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
+	"quarry.storage/quarry/pkg/osd"
 )
 
 // leastBytes is the smallest disk that Ceph makes an OSD of and that has room for data beside its own.
@@ -44,16 +45,17 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 	}
 	var small []string
 	taken := slices.DeleteFunc(slices.Concat(choice.Take, choice.Wipe), func(d decide.Device) bool {
-		if d.SizeBytes < leastBytes {
-			small = append(small, fmt.Sprintf("%s has %s, and an OSD needs 1 GiB", d.Path, decide.Bytes(d.SizeBytes)))
+		no := v.unfit(d)
+		if no != "" {
+			small = append(small, no)
 		}
-		return d.SizeBytes < leastBytes
+		return no != ""
 	})
 	if taken = inPlace(r, taken); len(taken) > 0 {
-		step.Does, step.Devices, step.Why = v1alpha1.ActionTakeDisks, taken, "The disks become OSDs."
-		h.Steps = append(h.Steps, step)
+		h.Steps = append(h.Steps, v.taking(step, taken))
 	}
 	var problems []string
+	choice.Problems = slices.DeleteFunc(choice.Problems, func(p disk.Refused) bool { return hasTaken(node, r, p.Path) })
 	for _, p := range choice.Problems {
 		problems = append(problems, p.String())
 	}
@@ -79,6 +81,26 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 		passed = append(passed, d.String())
 	}
 	return passed
+}
+
+// taking is the step that puts disks on record.
+func (v *View) taking(s Step, devices []decide.Device) Step {
+	s.Does, s.Devices, s.Encrypted, s.Why = v1alpha1.ActionTakeDisks, devices, v.wantsEncrypted(), "The disks become OSDs."
+	if s.Encrypted {
+		s.Why = "The disks become OSDs, and are encrypted."
+	}
+	return s
+}
+
+// unfit says why a disk cannot become an OSD; empty if it can.
+func (v *View) unfit(d decide.Device) string {
+	switch {
+	case d.SizeBytes < leastBytes:
+		return fmt.Sprintf("%s has %s, and an OSD needs 1 GiB", d.Path, decide.Bytes(d.SizeBytes))
+	case v.wantsEncrypted() && d.SizeBytes%osd.SealedSector != 0:
+		return fmt.Sprintf("%s has %d bytes, and an encrypted OSD needs whole sectors of %d", d.Path, d.SizeBytes, osd.SealedSector)
+	}
+	return ""
 }
 
 func because(why []string) string {

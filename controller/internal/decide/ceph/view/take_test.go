@@ -186,3 +186,14 @@ func TestWhole_unable(t *testing.T) {
 		}
 	}
 }
+
+// TestTake_namedAndTaken: a disk that the spec names, and that is an OSD by now, is not missed.
+func TestTake_namedAndTaken(t *testing.T) {
+	for path, missed := range map[v1alpha1.DevicePath]bool{"/dev/sdb": false, "/dev/gone": true} {
+		o := joined(v1alpha1.ClusterSpec{Devices: &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{path}}})
+		h := New(o).Decide(backend.Member{Node: "n1", Object: o.World.Members[0]})
+		if told := strings.Contains(h.Finding.Message, "no such device"); told != missed {
+			t.Errorf("%s: %+v", path, h.Finding)
+		}
+	}
+}

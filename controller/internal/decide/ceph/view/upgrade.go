@@ -127,7 +127,7 @@ func (v *View) wanted(have Workload) (cephpod.Daemon, bool) {
 		if i < 0 {
 			return d, false
 		}
-		d.UUID, d.Device = have.UUID, string(r.OSDs[i].Path)
+		d.UUID, d.Device, d.Encrypted = have.UUID, string(r.OSDs[i].Path), r.OSDs[i].Encrypted
 	}
 	return d, true
 }

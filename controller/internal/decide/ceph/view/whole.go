@@ -50,6 +50,7 @@ func (v *View) Whole([]backend.HostHealth) backend.Whole {
 		w.Warnings = append(w.Warnings, healthy)
 	}
 	w.Warnings = append(w.Warnings, v.configured(), v.upgraded(), v.copies(), v.blocklist())
+	w.Warnings = append(w.Warnings, v.encrypted()...)
 	return w
 }
 

@@ -1,0 +1,137 @@
+package cephpod
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+	"quarry.storage/quarry/pkg/osd"
+)
+
+const sealedUUID = "aaaaaaaa-bbbb-5ccc-8ddd-eeeeeeeeeeee"
+
+// TestDeployment_encrypted: the container that begins has the key of the disk, and the daemon has not. An OSD in the clear is deployed as before.
+func TestDeployment_encrypted(t *testing.T) {
+	p := Of(&v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "files", UID: fsid}})
+	plain := Daemon{Kind: cephname.DaemonOSD, ID: "7", Node: "n1", UUID: sealedUUID, Device: "/dev/x"}
+	sealed := plain
+	sealed.Encrypted = true
+	d := p.Deployment(sealed)
+	spec := d.Spec.Template.Spec
+	of := func(name string) func(corev1.VolumeMount) bool {
+		return func(m corev1.VolumeMount) bool { return m.Name == name }
+	}
+	if !slices.ContainsFunc(spec.InitContainers[0].VolumeMounts, of("disk")) || slices.ContainsFunc(spec.Containers[0].VolumeMounts, of("disk")) {
+		t.Error("the key of the disk is mounted otherwise")
+	}
+	i := slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == "disk" })
+	if i < 0 || spec.Volumes[i].Secret.SecretName != cephname.DiskKey("files", sealedUUID) || *spec.Volumes[i].Secret.DefaultMode != 0o400 {
+		t.Errorf("volumes %+v", spec.Volumes)
+	}
+	if Template(d) == Template(p.Deployment(plain)) {
+		t.Error("it looks like one in the clear")
+	}
+	if begin := p.Deployment(plain).Spec.Template.Spec.InitContainers[0]; strings.Contains(begin.Command[2], "cryptsetup") || slices.ContainsFunc(begin.VolumeMounts, of("disk")) {
+		t.Error("an OSD in the clear is opened")
+	}
+}
+
+func TestDiskKey(t *testing.T) {
+	p := Of(&v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "files", UID: fsid}})
+	s, err := p.DiskKey(strings.NewReader(strings.Repeat("r", 40)), sealedUUID)
+	if err != nil || s.Name != "ceph-files-osd-"+sealedUUID || s.Namespace != cephname.Namespace || s.Annotations[cephname.AnnotationOSD] != sealedUUID || s.Labels[cephname.LabelFSID] != fsid {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if key, err := osd.NewKey(s.Data[cephname.KeyDisk]); err != nil || !bytes.Equal(key.Reveal(), bytes.Repeat([]byte("r"), osd.KeyBytes)) {
+		t.Error(err)
+	}
+	if _, err := p.DiskKey(strings.NewReader("short"), sealedUUID); err == nil {
+		t.Error("a key of too few random bytes")
+	}
+}
+
+// programs stand for those of the image: they say what the files of a directory say, and note what they were told.
+const programs = `#!/bin/sh
+here=$(dirname "$0")
+echo "$(basename "$0") $*" >>"$here/told"
+case "$(basename "$0") $1" in
+"cryptsetup luksDump") cat "$here/header" ;;
+"cryptsetup open") [ "$DM_DISABLE_UDEV" = 1 ] || exit 1; [ ! -e "$here/nokey" ] || exit 2; cp "$here/opened" "$here/info"; cp "$here/opens" "$here/table" ;;
+"dmsetup info") cat "$here/info" ;;
+"dmsetup table") cat "$here/table" ;;
+"dmsetup remove") : >"$here/info" ;;
+"dmsetup mknodes") ;;
+"stat -L") case "$4" in /dev/mapper/*) [ -e "$here/node" ] && cat "$here/node" ;; *) echo "8 10" ;; esac ;;
+*) exit 9 ;;
+esac
+`
+
+// TestOpenOSD runs what opens a disk, over stand-ins of its programs. A container that is killed at any time begins again.
+func TestOpenOSD(t *testing.T) {
+	name := osd.MappingName(sealedUUID)
+	header := "LUKS header information\nVersion:       \t2\nUUID:          \t" + sealedUUID + "\nLabel:         \tquarry-osd\nSubsystem:     \t" + fsid + "\nFlags:       \t(no flags)\n"
+	live := "vg-lv LVM-x Live 252 0\n" + name + " " + osd.MappingUUID(sealedUUID) + " Live 252 3\n"
+	table := "0 4161536 crypt aes-xts-plain64 0000 0 8:16 32768 1 sector_size:4096\n"
+	for label, tt := range map[string]struct {
+		change map[string]string
+		opens  bool
+		told   string
+		says   string
+	}{
+		"closed":                        {nil, true, "cryptsetup open", ""},
+		"open already":                  {map[string]string{"info": live, "table": table, "node": "fc 3"}, true, "", ""},
+		"open already, without a node":  {map[string]string{"info": live, "table": table}, true, "dmsetup mknodes " + name, ""},
+		"an opening that was cut off":   {map[string]string{"info": strings.Replace(live, "Live 252 3", "None 252 3", 1)}, true, "dmsetup remove " + name, ""},
+		"one with a table, not live":    {map[string]string{"info": strings.Replace(live, "Live 252 3", "Inactive 252 3", 1)}, true, "dmsetup remove " + name, ""},
+		"another mapping of the name":   {map[string]string{"info": name + " CRYPT-LUKS2-x Live 252 3\n"}, false, "", "another mapping"},
+		"a mapping of another disk":     {map[string]string{"info": live, "table": strings.Replace(table, "8:16", "8:32", 1)}, false, "", "not of this disk"},
+		"a mapping that is no dm-crypt": {map[string]string{"info": live, "table": "0 8 linear 8:16 0\n"}, false, "", "not of this disk"},
+		"another disk was opened":       {map[string]string{"opens": strings.Replace(table, "8:16", "8:32", 1)}, false, "", "not of this disk"},
+		"another OSD on the disk":       {map[string]string{"header": strings.Replace(header, sealedUUID, "22222222-bbbb-5ccc-8ddd-eeeeeeeeeeee", 1)}, false, "", "not OSD"},
+		"another Ceph cluster":          {map[string]string{"header": strings.Replace(header, fsid, "22222222-bbbb-5ccc-8ddd-eeeeeeeeeeee", 1)}, false, "", "not OSD"},
+		"an encrypted disk of others":   {map[string]string{"header": strings.Replace(header, "quarry-osd", "home", 1)}, false, "", "not OSD"},
+		"no header":                     {map[string]string{"header": ""}, false, "", "not OSD"},
+		"a key that does not open it":   {map[string]string{"nokey": "x"}, false, "", ""},
+		"an opening that left no table": {map[string]string{"opened": strings.Replace(live, "Live 252 3", "None 252 3", 1), "opens": ""}, false, "", "not of this disk"},
+	} {
+		dir := t.TempDir()
+		files := map[string]string{"header": header, "info": "No devices found\n", "table": "", "opened": live, "opens": table, "told": ""}
+		for k, v := range tt.change {
+			files[k] = v
+		}
+		for k, v := range files {
+			if err := os.WriteFile(filepath.Join(dir, k), []byte(v), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, k := range []string{"cryptsetup", "dmsetup", "stat"} {
+			if err := os.WriteFile(filepath.Join(dir, k), []byte(programs), 0o700); err != nil { //nolint:gosec // It is a program.
+				t.Fatal(err)
+			}
+		}
+		cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", openOSD+"echo \"opens $DEVICE\"\n")
+		cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin", "UUID=" + sealedUUID, "FSID=" + fsid, "DEVICE=/dev/disk/by-id/x"}
+		out, err := cmd.CombinedOutput()
+		told, readErr := os.ReadFile(filepath.Join(dir, "told"))
+		if err := errors.Join(readErr); err != nil {
+			t.Fatal(err)
+		}
+		opened := strings.Contains(string(out), "opens /dev/mapper/"+name+"\n")
+		if opened != tt.opens || (err == nil) != tt.opens || !strings.Contains(string(told), tt.told) || !strings.Contains(string(out), tt.says) {
+			t.Errorf("%s: %v\n%s\ntold %s", label, err, out, told)
+		}
+		if once := strings.Count(string(told), "cryptsetup open"); once > 1 || label == "open already" && once > 0 {
+			t.Errorf("%s: opened %d times", label, once)
+		}
+	}
+}
