@@ -27,7 +27,7 @@ func (r *Reconciler) drivers(ctx context.Context, s *scope) error {
 	c := s.cluster
 	s.drivers = metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCSIReady, Message: "All drivers run."}
 	var errs []error
-	var waits, taken []string
+	var waits, taken, stale []string
 	refused := csi.Refused(c)
 	for _, d := range c.Spec.Drivers {
 		if refused != "" {
@@ -42,9 +42,12 @@ func (r *Reconciler) drivers(ctx context.Context, s *scope) error {
 			taken = append(taken, fmt.Sprintf("Driver %s is of GlusterCluster %s. Kubernetes has one driver of a name.", csi.Name(d), holder))
 			continue
 		}
-		ready, err := r.deploy(ctx, s, d, holder == "")
+		ready, old, err := r.deploy(ctx, s, d, holder == "")
 		if errs = append(errs, err); !ready {
 			waits = append(waits, string(d))
+		}
+		if old != "" {
+			stale = append(stale, old)
 		}
 	}
 	err := errors.Join(errs...)
@@ -58,6 +61,7 @@ func (r *Reconciler) drivers(ctx context.Context, s *scope) error {
 	case len(waits) > 0:
 		s.drivers.Status, s.drivers.Reason, s.drivers.Message = metav1.ConditionFalse, v1alpha1.ReasonCSIDeploying, "These drivers do not run yet: "+strings.Join(waits, ", ")+"."
 	}
+	s.drivers.Message = strings.Join(append([]string{s.drivers.Message}, stale...), " ")
 	// Those that the spec does not have any more stay while there is a volume of theirs.
 	for _, d := range csi.Known {
 		if !slices.Contains(c.Spec.Drivers, d) {
@@ -83,26 +87,27 @@ func (r *Reconciler) holder(ctx context.Context, d v1alpha1.GlusterDriver) (stri
 	return namespace + "/" + name, nil
 }
 
-// deploy makes the objects of a driver, and reports whether it runs. The CSIDriver comes first: it is what says whose the driver is.
-func (r *Reconciler) deploy(ctx context.Context, s *scope, d v1alpha1.GlusterDriver, first bool) (ready bool, err error) {
+// deploy makes the objects of a driver. It reports whether it runs, and says which of its pods a person has to replace. The CSIDriver comes first: it is what says whose the driver is.
+func (r *Reconciler) deploy(ctx context.Context, s *scope, d v1alpha1.GlusterDriver, first bool) (ready bool, stale string, err error) {
 	if first {
 		if err := r.Client.Create(ctx, csi.Driver(s.cluster, d), kube.FieldOwner); err != nil {
-			return false, fmt.Errorf("create csidriver %s: %w", csi.Name(d), err)
+			return false, "", fmt.Errorf("create csidriver %s: %w", csi.Name(d), err)
 		}
 	}
 	for _, o := range csi.Workloads(s.cluster, d, r.Sidecars) {
 		if err := r.apply(ctx, o); err != nil {
-			return false, err
+			return false, "", err
 		}
 	}
 	deployment, daemons := &appsv1.Deployment{}, &appsv1.DaemonSet{}
 	for i, o := range csi.Empty(s.cluster, d) {
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(o), []client.Object{deployment, daemons}[i]); err != nil {
-			return false, fmt.Errorf("get %T %s: %w", o, o.GetName(), err)
+			return false, "", fmt.Errorf("get %T %s: %w", o, o.GetName(), err)
 		}
 	}
-	return deployment.Status.ReadyReplicas > 0 && deployment.Status.ObservedGeneration >= deployment.Generation &&
-		daemons.Status.ObservedGeneration >= daemons.Generation && daemons.Status.NumberReady >= daemons.Status.DesiredNumberScheduled, nil
+	ready = deployment.Status.ReadyReplicas > 0 && deployment.Status.ObservedGeneration >= deployment.Generation &&
+		daemons.Status.ObservedGeneration >= daemons.Generation && daemons.Status.NumberReady >= daemons.Status.DesiredNumberScheduled
+	return ready, csi.Stale(d, daemons), nil
 }
 
 // retire removes a driver that the spec does not have, if it is of this cluster and no volume is.

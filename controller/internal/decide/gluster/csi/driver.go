@@ -105,7 +105,7 @@ func controller(c *v1alpha1.GlusterCluster, d v1alpha1.GlusterDriver, s Sidecars
 	}
 }
 
-// nodes mount volumes, on every node of Kubernetes.
+// nodes mount volumes, on every node of Kubernetes. Nobody but a person replaces their pods: mounts of gluster-fuse are processes in them, and end with them.
 func nodes(c *v1alpha1.GlusterCluster, d v1alpha1.GlusterDriver, s Sidecars) *appsv1.DaemonSet {
 	all := podLabels(c, d, "node")
 	dir := "/var/lib/kubelet/plugins/" + Name(d)
@@ -118,7 +118,8 @@ func nodes(c *v1alpha1.GlusterCluster, d v1alpha1.GlusterDriver, s Sidecars) *ap
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: workloadName(c.Name, d), Labels: labels(c.Name, d)},
 		Spec: appsv1.DaemonSetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: all},
+			Selector:       &metav1.LabelSelector{MatchLabels: all},
+			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: all}, Spec: corev1.PodSpec{
 				ServiceAccountName: Account(c.Name), HostNetwork: true, DNSPolicy: corev1.DNSClusterFirstWithHostNet,
 				Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
@@ -130,6 +131,15 @@ func nodes(c *v1alpha1.GlusterCluster, d v1alpha1.GlusterDriver, s Sidecars) *ap
 			}},
 		},
 	}
+}
+
+// Stale says how many nodes have a pod of an earlier template, and what a person does about it; empty if none has.
+func Stale(d v1alpha1.GlusterDriver, set *appsv1.DaemonSet) string {
+	n := set.Status.DesiredNumberScheduled - set.Status.UpdatedNumberScheduled
+	if n <= 0 || set.Status.ObservedGeneration < set.Generation {
+		return ""
+	}
+	return fmt.Sprintf("Driver %s has pods of an earlier template on %d nodes (DaemonSet %s). Its mounts end with its pod: drain one node after the other, and delete the pod there.", d, n, set.Name)
 }
 
 func podLabels(c *v1alpha1.GlusterCluster, d v1alpha1.GlusterDriver, role string) map[string]string {

@@ -40,6 +40,28 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
+// TestStale: nobody but a person ends the mounts of a node.
+func TestStale(t *testing.T) {
+	set := nodes(pool(nil), v1alpha1.GlusterFuse, Sidecars{})
+	set.Generation = 2
+	for name, row := range map[string]struct {
+		observed        int64
+		wanted, updated int32
+		want            string
+	}{
+		"all are of the template of now":  {2, 3, 3, ""},
+		"two are not":                     {2, 3, 1, "on 2 nodes"},
+		"the change was not seen yet":     {1, 3, 0, ""},
+		"a node of Kubernetes was left":   {2, 2, 3, ""},
+		"no node of Kubernetes has a pod": {2, 0, 0, ""},
+	} {
+		set.Status.ObservedGeneration, set.Status.DesiredNumberScheduled, set.Status.UpdatedNumberScheduled = row.observed, row.wanted, row.updated
+		if got := Stale(v1alpha1.GlusterFuse, set); (got == "") != (row.want == "") || !strings.Contains(got, row.want) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 // TestRefused: the drivers cannot reach servers whose authority they do not know.
 func TestRefused(t *testing.T) {
 	for name, row := range map[string]struct {
