@@ -203,7 +203,7 @@ type HarborClusterStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Witness is the UID of the HarborWitness that tells a deletion with --cascade=orphan from others.
+	// Witness is the UID of the HarborWitness that tells a deletion with --cascade=orphan from others, or of the Secret that did so for an earlier version.
 	// +optional
 	Witness types.UID `json:"witness,omitempty"`
 	// Removal is there from before the first data is removed.

@@ -92,16 +92,17 @@ const (
 
 // DeletionOf tells how a HarborCluster is being deleted. Kubernetes marks both other ways than the usual one with a finalizer of its own, until it has
 // dealt with the dependents. What is left is told by the witness: with the HarborCluster as its owner it says that nothing is orphaned, and without that all is.
-// One that is not the recorded one says nothing. Without a witness only a removal that has begun is known to be one: no deletion changes its kind.
-func DeletionOf(c *v1alpha1.HarborCluster, witness metav1.Object) Deletion {
+// One that is not the recorded one says nothing, and that it has its owner still says nothing either if Kubernetes did not know its kind when the deletion began.
+// Without its word only a removal that has begun is known to be one: no deletion changes its kind.
+func DeletionOf(c *v1alpha1.HarborCluster, witness metav1.Object, known bool) Deletion {
+	recorded := witness != nil && c.Status.Witness != "" && witness.GetUID() == c.Status.Witness
 	switch {
 	case slices.Contains(c.Finalizers, metav1.FinalizerOrphanDependents):
 		return DeletionOrphans
-	case witness != nil && c.Status.Witness != "" && witness.GetUID() == c.Status.Witness:
-		if Vouches(c, witness) {
-			return DeletionRemoves
-		}
+	case recorded && !Vouches(c, witness):
 		return DeletionOrphans
+	case recorded && known:
+		return DeletionRemoves
 	case c.Status.Removal != nil, slices.Contains(c.Finalizers, metav1.FinalizerDeleteDependents):
 		return DeletionRemoves
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -45,6 +46,8 @@ type Reconciler struct {
 	Live client.Reader
 	// Events tells users what happened.
 	Events events.EventRecorder
+	// Settled is how long after its definition was made a kind is known to Kubernetes' garbage collector.
+	Settled time.Duration
 	// Password makes a new password.
 	Password func() string
 

@@ -119,7 +119,7 @@ func (r *Reconciler) carryOut(ctx context.Context, s *scope) (done notice.Note, 
 		return kept, "", nil
 	case harbor.DeletionUnknown:
 		return notice.Note{}, "Nobody can tell whether it is deleted with --cascade=orphan, because the HarborWitness " + harbor.Witness(s.cluster).Name +
-			" is not there as it was made: nothing is removed. Set spec.deletionPolicy to Retain, and it ends and keeps all. " +
+			" is not there as it was made, or Kubernetes did not know its kind yet: nothing is removed. Set spec.deletionPolicy to Retain, and it ends and keeps all. " +
 			"To remove all after that, make a HarborCluster of this name again with spec.deletionPolicy Delete, wait until its conditions " + v1alpha1.ConditionDatabaseReady +
 			", " + v1alpha1.ConditionCacheReady + " and " + v1alpha1.ConditionStorageReady + " are True, and delete it.", nil
 	}
@@ -160,7 +160,11 @@ func (r *Reconciler) deletionOf(ctx context.Context, s *scope) (harbor.Deletion,
 	if err != nil {
 		return harbor.DeletionUnknown, err
 	}
-	how := harbor.DeletionOf(s.cluster, witness)
+	known, err := r.witnesses().Known(ctx, s.cluster, witness)
+	if err != nil {
+		return harbor.DeletionUnknown, err
+	}
+	how := harbor.DeletionOf(s.cluster, witness, known)
 	if how != harbor.DeletionUnknown {
 		return how, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -609,22 +610,26 @@ func TestDeletion_deleteInTheForeground(t *testing.T) {
 	}
 }
 
-// Deletions in the foreground of a HarborCluster that an earlier version vouched for.
+// A HarborCluster that an earlier version vouched for is deleted before a pass of this version. In the foreground Kubernetes removes the Secret first, as it always did: a person is asked.
 func TestDeletion_ofAnEarlierVersion(t *testing.T) {
 	for name, tt := range map[string]struct {
-		policy  metav1.DeletionPropagation
-		removed bool
+		policy        metav1.DeletionPropagation
+		gone, removed bool
 	}{
-		"in the background": {metav1.DeletePropagationBackground, true},
-		"orphaned":          {metav1.DeletePropagationOrphan, false},
+		"in the background": {metav1.DeletePropagationBackground, true, true},
+		"orphaned":          {metav1.DeletePropagationOrphan, true, false},
+		"in the foreground": {metav1.DeletePropagationForeground, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSuite(t)
 			s.healthy(deletes)
 			s.earlier()
 			s.deleted(tt.policy, true)
-			if holders, _ := s.data(); !s.gone() || tt.removed != (len(holders) == 0) {
+			if holders, _ := s.data(); s.gone() != tt.gone || tt.removed != (len(holders) == 0) {
 				t.Errorf("gone: %v; left: %v", s.gone(), holders)
+			}
+			if !tt.gone {
+				s.expect(v1alpha1.HarborHealthy, "Ready", "Unknown", "Deleting", "nothing is removed")
 			}
 		})
 	}
@@ -637,6 +642,22 @@ func TestDeletion_ofAnEarlierVersion(t *testing.T) {
 			t.Errorf("the witness is %+v, and %s is on record", w, s.get().Status.Witness)
 		}
 	})
+}
+
+// For some seconds after its definition was made Kubernetes' garbage collector does not know the kind of the witness, and leaves it its owner in a deletion with --cascade=orphan.
+func TestDeletion_ofANewKind(t *testing.T) {
+	s := newSuite(t)
+	s.healthy(deletes)
+	s.r.Settled = time.Hour
+	s.deleted(metav1.DeletePropagationBackground, false)
+	s.withoutOwners()
+	s.expect(v1alpha1.HarborHealthy, "Ready", "Unknown", "Deleting", "or Kubernetes did not know its kind yet: nothing is removed")
+	s.edit(func(c *v1alpha1.HarborCluster) { c.Spec.DeletionPolicy = v1alpha1.HarborRetain })
+	_, err := s.try()
+	must(t, err)
+	if !s.gone() {
+		t.Error("it is held")
+	}
 }
 
 // earlier puts a Secret into the place of the witness, as earlier versions did.
@@ -707,7 +728,7 @@ func TestDeletion_withoutTheWitnessNothingIsRemoved(t *testing.T) {
 			change(s, witness)
 			s.deleted(metav1.DeletePropagationBackground, false)
 			s.withoutOwners()
-			s.expect(v1alpha1.HarborHealthy, "Ready", "Unknown", "Deleting", "HarborWitness sample is not there as it was made: nothing is removed")
+			s.expect(v1alpha1.HarborHealthy, "Ready", "Unknown", "Deleting", "HarborWitness sample is not there as it was made, or Kubernetes did not know its kind yet: nothing is removed")
 			s.asTheMessageSays()
 		})
 	}

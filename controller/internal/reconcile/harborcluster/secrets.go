@@ -148,5 +148,5 @@ func (r *Reconciler) vouch(ctx context.Context, s *scope) error {
 }
 
 func (r *Reconciler) witnesses() witness.Keeper {
-	return witness.Keeper{Client: r.Client, Live: r.Live}
+	return witness.Keeper{Client: r.Client, Live: r.Live, Settled: r.Settled}
 }

@@ -40,8 +40,8 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// TestStale: nobody but a person ends the mounts of a node.
-func TestStale(t *testing.T) {
+// TestStale_pods: nobody but a person ends the mounts of a node.
+func TestStale_pods(t *testing.T) {
 	set := nodes(pool(nil), v1alpha1.GlusterFuse, Sidecars{})
 	set.Generation = 2
 	for name, row := range map[string]struct {

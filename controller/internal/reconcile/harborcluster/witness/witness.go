@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,27 @@ type Keeper struct {
 	Client client.Client
 	// Live reads from the API server itself: what is decided on the word of a witness does not come back.
 	Live client.Reader
+	// Settled is how long after its definition was made a kind is known to Kubernetes' garbage collector.
+	Settled time.Duration
+}
+
+// Settled is long enough: the garbage collector looks for new kinds every 30 seconds.
+const Settled = 2 * time.Minute
+
+// definition is the name of the CustomResourceDefinition of HarborWitnesses.
+const definition = "harborwitnesses.quarry.storage"
+
+// Known reports whether Kubernetes' garbage collector knew the kind of a witness when the deletion of its HarborCluster began. One of a kind that it does not know keeps its
+// owner, whatever the deletion was.
+func (k Keeper) Known(ctx context.Context, c *v1alpha1.HarborCluster, witness metav1.Object) (bool, error) {
+	if _, ok := witness.(*v1alpha1.HarborWitness); !ok {
+		return true, nil
+	}
+	made := kube.Definition()
+	if err := k.Live.Get(ctx, types.NamespacedName{Name: definition}, made); err != nil {
+		return false, fmt.Errorf("get customresourcedefinition %s: %w", definition, err)
+	}
+	return c.DeletionTimestamp.Sub(made.GetCreationTimestamp().Time) >= k.Settled, nil
 }
 
 // Vouch returns the UID of the witness that has a HarborCluster as its owner, and makes it if there is none. The error is a conflict if the HarborCluster is being
