@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -50,9 +49,15 @@ func Mirror(t testing.TB, c client.WithWatch, lists ...client.ObjectList) client
 			return m.wrote(ctx, o, err)
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			if how := (&client.UpdateOptions{}).ApplyOptions(opts); len(how.DryRun) > 0 {
+				return c.Update(ctx, o, opts...)
+			}
 			return m.wrote(ctx, o, c.Update(ctx, o, opts...))
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if how := (&client.PatchOptions{}).ApplyOptions(opts); len(how.DryRun) > 0 {
+				return c.Patch(ctx, o, p, opts...)
+			}
 			return m.wrote(ctx, o, c.Patch(ctx, o, p, opts...))
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
@@ -182,23 +187,20 @@ func (m *mirror) wrote(ctx context.Context, o client.Object, err error) error {
 	return nil
 }
 
-// changed is wrote for a write that does not return the object.
+// changed is wrote for a write that does not return the object, or that failed: it may have taken effect all the same.
 func (m *mirror) changed(ctx context.Context, o client.Object, err error) error {
-	if err != nil && !unclear(err) {
-		return err
-	}
 	kind, unknown := m.kindOf(o)
-	return errors.Join(err, unknown, m.refresh(ctx, kind, client.ObjectKeyFromObject(o)))
+	if unknown != nil || o.GetName() == "" {
+		return errors.Join(err, unknown)
+	}
+	if failed := m.refresh(ctx, kind, client.ObjectKeyFromObject(o)); failed != nil {
+		return errors.Join(err, failed)
+	}
+	return err
 }
-
-// unclear reports whether a write that failed may have taken effect: the API server did not say so itself.
-func unclear(err error) bool { return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown }
 
 // applied is wrote for an object that was applied.
 func (m *mirror) applied(ctx context.Context, o runtime.ApplyConfiguration, err error) error {
-	if err != nil && !unclear(err) {
-		return err
-	}
 	raw, unknown := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if unknown != nil {
 		return errors.Join(err, unknown)
@@ -207,7 +209,10 @@ func (m *mirror) applied(ctx context.Context, o runtime.ApplyConfiguration, err 
 	if unknown := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, p); unknown != nil {
 		return errors.Join(err, unknown)
 	}
-	return errors.Join(err, m.refresh(ctx, p.GroupVersionKind(), client.ObjectKeyFromObject(p)))
+	if failed := m.refresh(ctx, p.GroupVersionKind(), client.ObjectKeyFromObject(p)); failed != nil {
+		return errors.Join(err, failed)
+	}
+	return err
 }
 
 // refresh reads one object from the API server. The lock is held meanwhile, so that of two writers none takes in what is older.
