@@ -48,7 +48,8 @@ func TestDeploy_podsAndClaimsAreReadByRolesOfTheirOwn(t *testing.T) {
 		// Bound in the namespaces of those that use them.
 		"quarry-statefulcluster": {"pods: create delete patch", "persistentvolumeclaims: create delete patch"},
 		"quarry-harbor":          {"persistentvolumeclaims: list delete"},
-		"quarry-gluster":         {"persistentvolumeclaims: list create delete", "pods: list"},
+		// A pod of which no container runs is deleted, others are evicted (0095).
+		"quarry-gluster": {"persistentvolumeclaims: list create delete", "pods: list delete"},
 		// Of another program, the drivers of Gluster.
 		"quarry-gluster-driver": {"persistentvolumeclaims: get list watch update"},
 	}
