@@ -1,8 +1,10 @@
 package gluster
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"quarry.storage/quarry/controller/internal/decide/gluster/workload"
 	servers "quarry.storage/quarry/controller/internal/gluster"
@@ -259,7 +262,7 @@ func TestPods_budget(t *testing.T) {
 	s.editCluster(func(c *v1alpha1.GlusterCluster) { c.Spec.Images.Etcd = "example.com/etcd:2" })
 	s.until("it is told", func() bool {
 		c := s.ofCluster(v1alpha1.ConditionPodsCurrent)
-		return c.Reason == v1alpha1.ReasonRolloutWaits && strings.Contains(c.Message, "is not evicted now: ")
+		return c.Reason == v1alpha1.ReasonRolloutWaits && strings.Contains(c.Message, "is not replaced now: ")
 	})
 	s.passes(3)
 	result, err := s.try()
@@ -267,6 +270,72 @@ func TestPods_budget(t *testing.T) {
 	if result.RequeueAfter < time.Second {
 		t.Errorf("it is asked again after %s", result.RequeueAfter)
 	}
+	for name, p := range s.pods() {
+		if before[name] == nil || before[name].UID != p.UID {
+			t.Errorf("%s was replaced", name)
+		}
+	}
+}
+
+// TestPods_forbidden: a controller that may not evict pods tells so instead of saying that a pod is replaced, and what to do. Once it may, the pods are replaced.
+func TestPods_forbidden(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.machine()
+	s.pool(1)
+	s.until("it runs", s.running(1))
+	s.intercept(interceptor.Funcs{SubResourceCreate: func(ctx context.Context, c client.Client, sub string, o, to client.Object, opts ...client.SubResourceCreateOption) error {
+		if sub != "eviction" {
+			return c.SubResource(sub).Create(ctx, o, to, opts...)
+		}
+		return apierrors.NewForbidden(corev1.Resource("pods"), o.GetName(), errors.New(`User "quarry" cannot create resource "pods/eviction" in API group "" in the namespace "x"`))
+	}})
+	s.editCluster(func(c *v1alpha1.GlusterCluster) { c.Spec.Images.Etcd = "example.com/etcd:2" })
+	s.until("it is told", func() bool {
+		c := s.ofCluster(v1alpha1.ConditionPodsCurrent)
+		return c.Reason == v1alpha1.ReasonRolloutWaits && strings.Contains(c.Message, "is not replaced now: ") &&
+			strings.Contains(c.Message, `cannot create resource "pods/eviction"`) && strings.Contains(c.Message, "Apply the ClusterRole quarry-gluster")
+	})
+	if _, err := s.try(); err == nil {
+		t.Error("the pass has no error")
+	}
+	if s.tells("PodReplaced") {
+		t.Errorf("an event says that a pod was replaced: %q", s.told)
+	}
+	s.restart()
+	s.until("etcd has the image", func() bool {
+		for name, p := range s.pods() {
+			if strings.Contains(name, "-etcd-") && !strings.HasSuffix(image(p), ":2") {
+				return false
+			}
+		}
+		return s.ofCluster(v1alpha1.ConditionPodsCurrent).Status == metav1.ConditionTrue
+	})
+}
+
+// TestPods_tainted: a pod whose machine has a taint that the next one does not tolerate stays, and the taint is told.
+func TestPods_tainted(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.machine()
+	s.pool(1)
+	s.until("it runs", s.running(1))
+	before := s.pods()
+	s.r.Live = interceptor.NewClient(s.client, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		if err := c.Get(ctx, key, o, opts...); err != nil {
+			return err
+		}
+		if n, ok := o.(*corev1.Node); ok {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "example.com/full", Effect: corev1.TaintEffectNoSchedule})
+		}
+		return nil
+	}})
+	s.editCluster(func(c *v1alpha1.GlusterCluster) { c.Spec.Images.Etcd = "example.com/etcd:2" })
+	s.until("it is told", func() bool {
+		c := s.ofCluster(v1alpha1.ConditionPodsCurrent)
+		return c.Reason == v1alpha1.ReasonRolloutWaits && strings.Contains(c.Message, "has the taint example.com/full:NoSchedule, which the pod does not tolerate.")
+	})
+	s.passes(3)
 	for name, p := range s.pods() {
 		if before[name] == nil || before[name].UID != p.UID {
 			t.Errorf("%s was replaced", name)

@@ -48,11 +48,6 @@ func (r *Reconciler) renew(ctx context.Context, s *scope) error {
 	}
 	s.workloads = byName(sets.Items)
 	f := rollout.Facts{Pods: s.running(), Pool: s.pool, Held: s.held(), Now: s.now}
-	for i, p := range f.Pods {
-		if p.Current == gluster.No {
-			f.Pods[i].Machine = pods.Takes(ctx, r.Live, s.pods[p.Name])
-		}
-	}
 	for _, m := range s.members {
 		if m.ours() {
 			f.Nodes = append(f.Nodes, rollout.Node{
@@ -60,23 +55,43 @@ func (r *Reconciler) renew(ctx context.Context, s *scope) error {
 			})
 		}
 	}
-	s.rollout = rollout.Decide(f)
+	asked := r.choose(ctx, s, f)
 	if s.within(s.rollout.Wake); s.rollout.Condition.Status == metav1.ConditionUnknown {
 		s.within(pauseBusy)
 	}
 	if s.rollout.Pod == "" {
-		return nil
+		return asked
 	}
-	refused, err := pods.Replace(ctx, r.Client, s.pods[s.rollout.Pod], s.rollout.Idle)
-	if refused != "" {
+	err := pods.Replace(ctx, r.Client, s.pods[s.rollout.Pod], s.rollout.Idle)
+	refused, passes := pods.Refusal(s.pods[s.rollout.Pod], err)
+	switch s.acted = refused == ""; {
+	case refused != "":
 		s.rollout.Refused(refused)
 		s.within(pauseBusy)
-		return nil
-	}
-	if s.acted = true; err == nil {
+		if passes {
+			return asked
+		}
+	case err == nil:
 		s.tell(corev1.EventTypeNormal, v1alpha1.ReasonPodReplaced, "Replace", s.rollout.Condition.Message)
 	}
-	return err
+	return errors.Join(asked, err)
+}
+
+// choose decides which pod is replaced. Only the machine of one that would go is asked for: there may be many.
+func (r *Reconciler) choose(ctx context.Context, s *scope, f rollout.Facts) error {
+	var errs []error
+	for s.rollout = rollout.Decide(f); s.rollout.Ask != ""; s.rollout = rollout.Decide(f) {
+		i := slices.IndexFunc(f.Pods, func(p rollout.Pod) bool { return p.Name == s.rollout.Ask })
+		p := s.pods[s.rollout.Ask]
+		var set *appsv1.StatefulSet
+		if owner := metav1.GetControllerOf(p); owner != nil {
+			set = s.workloads[owner.Name]
+		}
+		machine, err := pods.Takes(ctx, r.Live, p, set)
+		f.Pods[i].Machine = &machine
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // running are the pods of etcd and of the servers of all nodes.

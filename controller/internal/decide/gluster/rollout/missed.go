@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"quarry.storage/quarry/controller/internal/decide/gluster"
@@ -62,19 +63,21 @@ func (f Facts) runs() (why string, wake time.Duration) {
 	return "", 0
 }
 
-// spared says why this very pod cannot be missed, even though all is well.
-func (f Facts) spared(p Pod) string {
-	switch p.Claims {
+// stays says why a pod is not replaced because of its machine, which is known.
+func (p Pod) stays() string {
+	switch p.Machine.Takes {
+	case gluster.Yes:
+		return ""
 	case gluster.No:
-		return fmt.Sprintf("A claim of the pod %s, or of the one in its place, is not there or was deleted: its data would go with the pod, or no other one would start.", p.Name)
-	case gluster.Unknown:
-		return fmt.Sprintf("Whether the claims of the pod %s stay is not known.", p.Name)
+		return fmt.Sprintf("The machine of the pod %s takes no pods: another one might not start. %s.", p.Name, p.Machine.Why)
 	}
-	switch p.Machine {
-	case gluster.No:
-		return fmt.Sprintf("The machine of the pod %s takes no pods: another one might not start.", p.Name)
-	case gluster.Unknown:
-		return fmt.Sprintf("Whether the machine of the pod %s takes pods is not known.", p.Name)
+	return fmt.Sprintf("Whether the machine of the pod %s takes pods is not known: %s.", p.Name, strings.TrimRight(p.Machine.Why, "."))
+}
+
+// spared says why this very pod cannot be missed, even if all is well, whatever its machine is.
+func (f Facts) spared(p Pod) string {
+	if !p.Claims {
+		return fmt.Sprintf("A claim of the pod %s, or of the one in its place, is not there or was deleted: its data would go with the pod, or no other one would start.", p.Name)
 	}
 	own := ""
 	for _, n := range f.Nodes {

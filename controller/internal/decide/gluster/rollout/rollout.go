@@ -35,10 +35,18 @@ type Pod struct {
 	Made, Ended, Ready time.Time
 	// Idle: no container of it runs, so nobody misses it.
 	Idle bool
-	// Claims says whether its claims, and those of the pod in its place, are there and stay: one that was deleted goes with the pod that uses it.
-	Claims gluster.Answer
-	// Machine says whether the machine that it is on takes pods.
-	Machine gluster.Answer
+	// Claims: its claims, and those of the pod in its place, are there and stay. One that was deleted goes with the pod that uses it.
+	Claims bool
+	// Machine is what is known of the machine that it is on; nil while nobody asked. See Decision.Ask.
+	Machine *Machine
+}
+
+// Machine is what is known of the machine that a pod is on.
+type Machine struct {
+	// Takes says whether it takes the pod in its place.
+	Takes gluster.Answer
+	// Why says why it does not, or why that is not known.
+	Why string
 }
 
 // Restarting reports whether a pod is just being replaced, by whomever.
@@ -73,6 +81,8 @@ type Decision struct {
 	// Pod is replaced; empty when none is. Idle: nobody misses it, so that no budget is asked.
 	Pod  string
 	Idle bool
+	// Ask is the pod that would be replaced if its machine takes the next one; empty when no machine has to be known. What is decided then is not complete: ask, and decide again.
+	Ask string
 	// Condition is PodsCurrent of the cluster, and Nodes have PodCurrent of each node.
 	Condition metav1.Condition
 	Nodes     map[string]metav1.Condition
@@ -137,12 +147,12 @@ func (d *Decision) tell(f Facts, why string) {
 	}
 }
 
-// Refused tells that the pod which was chosen stays for now, as a budget keeps it.
+// Refused tells why the pod which was chosen stays for now.
 func (d *Decision) Refused(why string) {
-	d.say(metav1.ConditionFalse, v1alpha1.ReasonRolloutWaits, "The pod %s is of an earlier template, and is not evicted now: %s", d.Pod, why)
+	d.say(metav1.ConditionFalse, v1alpha1.ReasonRolloutWaits, "The pod %s is of an earlier template, and is not replaced now: %s", d.Pod, why)
 	for node, c := range d.Nodes {
 		if c.Reason == v1alpha1.ReasonPodReplaced {
-			c.Reason, c.Message = v1alpha1.ReasonRolloutWaits, "The pod is of an earlier template, and is not evicted now: "+why
+			c.Reason, c.Message = v1alpha1.ReasonRolloutWaits, "The pod is of an earlier template, and is not replaced now: "+why
 			d.Nodes[node] = c
 		}
 	}
@@ -157,7 +167,7 @@ func (f Facts) choose() (Decision, string) {
 	// Members of etcd go before servers, which need them.
 	slices.SortStableFunc(old, func(a, b Pod) int { return rank(a) - rank(b) })
 	for _, p := range old {
-		if p.Idle && p.Ended.IsZero() && p.Claims == gluster.Yes {
+		if p.Idle && p.Ended.IsZero() && p.Claims {
 			return Decision{Pod: p.Name, Idle: true}, ""
 		}
 	}
@@ -167,8 +177,14 @@ func (f Facts) choose() (Decision, string) {
 	}
 	for _, p := range old {
 		here := f.spared(p)
-		if here == "" {
-			return Decision{Pod: p.Name}, ""
+		switch {
+		case here != "":
+		case p.Machine == nil:
+			return Decision{Ask: p.Name}, fmt.Sprintf("Whether the machine of the pod %s takes pods is not known yet.", p.Name)
+		default:
+			if here = p.stays(); here == "" {
+				return Decision{Pod: p.Name}, ""
+			}
 		}
 		if why == "" {
 			why = here

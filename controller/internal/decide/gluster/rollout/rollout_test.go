@@ -23,7 +23,7 @@ func scene() *Facts {
 	sub := gluster.Subvolume{Kind: gluster.Replicate}
 	pod := func(name, node string) {
 		f.Pods = append(f.Pods, Pod{
-			Name: name, Node: node, Current: gluster.Yes, Made: now.Add(-time.Hour), Ready: now.Add(-time.Hour), Claims: gluster.Yes, Machine: gluster.Yes,
+			Name: name, Node: node, Current: gluster.Yes, Made: now.Add(-time.Hour), Ready: now.Add(-time.Hour), Claims: true, Machine: &Machine{Takes: gluster.Yes},
 		})
 	}
 	for i := range 3 {
@@ -58,6 +58,8 @@ func TestDecide(t *testing.T) {
 	idle := pod("b-0", func(p *Pod) { p.Idle, p.Ready = true, time.Time{} })
 	asked := func(p *Pod) { p.Ended = now.Add(-time.Hour) }
 	unready := func(p *Pod) { p.Ready = time.Time{} }
+	unasked := func(p *Pod) { p.Machine = nil }
+	closed := &Machine{Takes: gluster.No, Why: "Node m is cordoned"}
 	for name, row := range map[string]struct {
 		edits []edit
 		want  string
@@ -96,11 +98,16 @@ func TestDecide(t *testing.T) {
 		"a volume without its bricks": {[]edit{func(f *Facts) { f.sub().Bricks[2].Online = gluster.No }}, "RolloutWaits: The brick /c of volume v does not run."},
 		"a volume that is stopped":    {[]edit{func(f *Facts) { f.volume().Started, f.sub().Kind = false, gluster.Distribute }}, "b-0"},
 
-		"its claim was deleted":         {[]edit{pod("b-0", func(p *Pod) { p.Claims = gluster.No })}, "RolloutWaits: A claim of the pod b-0, or of the one in its place, is not there or was deleted: its data would go with the pod, or no other one would start."},
-		"nobody knows of its claims":    {[]edit{pod("b-0", func(p *Pod) { p.Claims = gluster.Unknown })}, "RolloutWaits: Whether the claims of the pod b-0 stay is not known."},
-		"its machine is cordoned":       {[]edit{pod("b-0", func(p *Pod) { p.Machine = gluster.No })}, "RolloutWaits: The machine of the pod b-0 takes no pods: another one might not start."},
-		"nobody knows of its machine":   {[]edit{pod("b-0", func(p *Pod) { p.Machine = gluster.Unknown })}, "RolloutWaits: Whether the machine of the pod b-0 takes pods is not known."},
-		"which is no matter to another": {[]edit{current("c-0", gluster.No), pod("b-0", func(p *Pod) { p.Machine = gluster.No })}, "c-0"},
+		"its claim was deleted":         {[]edit{pod("b-0", func(p *Pod) { p.Claims = false })}, "RolloutWaits: A claim of the pod b-0, or of the one in its place, is not there or was deleted: its data would go with the pod, or no other one would start."},
+		"its machine is cordoned":       {[]edit{pod("b-0", func(p *Pod) { p.Machine = closed })}, "RolloutWaits: The machine of the pod b-0 takes no pods: another one might not start. Node m is cordoned."},
+		"nobody knows of its machine":   {[]edit{pod("b-0", func(p *Pod) { p.Machine = &Machine{Why: "it is broken."} })}, "RolloutWaits: Whether the machine of the pod b-0 takes pods is not known: it is broken."},
+		"nobody asked for its machine":  {[]edit{pod("b-0", unasked)}, "RolloutWaits: Whether the machine of the pod b-0 takes pods is not known yet. ask b-0"},
+		"one machine at a time":         {[]edit{pod("b-0", unasked), current("etcd-1-0", gluster.No), pod("etcd-1-0", func(p *Pod) { p.Machine = closed })}, "RolloutWaits: Whether the machine of the pod b-0 takes pods is not known yet. ask b-0"},
+		"nobody asks while it is held":  {[]edit{pod("b-0", unasked), func(f *Facts) { f.Held = "Held." }}, "RolloutWaits: Held."},
+		"nor while one is missed":       {[]edit{pod("b-0", unasked), pod("c-0", unready)}, "RolloutWaits: The pod c-0 is not ready."},
+		"nor for one that cannot go":    {[]edit{pod("b-0", unasked), func(f *Facts) { f.sub().Kind = gluster.Distribute }}, "RolloutWaits: Volume v cannot do without node b: part of its data have no other copy. Delete the pod b-0 yourself when nobody uses the volume."},
+		"nor for one that is idle":      {[]edit{idle, pod("b-0", unasked)}, "b-0 idle"},
+		"which is no matter to another": {[]edit{current("c-0", gluster.No), pod("b-0", func(p *Pod) { p.Machine = closed })}, "c-0"},
 		"one copy is on it":             {[]edit{func(f *Facts) { f.sub().Kind = gluster.Distribute }}, "RolloutWaits: Volume v cannot do without node b: part of its data have no other copy. Delete the pod b-0 yourself when nobody uses the volume."},
 		"one copy is elsewhere":         {[]edit{func(f *Facts) { f.sub().Kind = gluster.Distribute; f.sub().Bricks = f.sub().Bricks[:1] }}, "b-0"},
 		"the others are arbiters":       {[]edit{func(f *Facts) { f.sub().Bricks[0].Arbiter, f.sub().Bricks[2].Arbiter = true, true }}, "RolloutWaits: Volume v cannot do without node b: part of its data have no other copy. Delete the pod b-0 yourself when nobody uses the volume."},
@@ -111,7 +118,7 @@ func TestDecide(t *testing.T) {
 		"nothing runs, and a brick is moved": {[]edit{idle, node(2, func(n *Node) { n.Condemned, n.Moving = true, true }), func(f *Facts) { f.Pool = gluster.Pool{} }}, "b-0 idle"},
 		"it goes before one that runs":       {[]edit{idle, current("etcd-0-0", gluster.No)}, "b-0 idle"},
 		"nothing runs, and it is ending":     {[]edit{idle, pod("b-0", asked)}, "RolloutWaits: The pod b-0 was asked to end, and another one has to take its place."},
-		"nothing runs, a claim was deleted":  {[]edit{idle, pod("b-0", func(p *Pod) { p.Claims = gluster.No })}, "RolloutWaits: The pod b-0 is not ready."},
+		"nothing runs, a claim was deleted":  {[]edit{idle, pod("b-0", func(p *Pod) { p.Claims = false })}, "RolloutWaits: The pod b-0 is not ready."},
 		"nothing runs, something holds it":   {[]edit{idle, func(f *Facts) { f.Held = "Held." }}, "RolloutWaits: Held."},
 		"nothing runs of a current one":      {[]edit{idle, current("b-0", gluster.Yes)}, "PodsCurrent"},
 	} {
@@ -143,6 +150,9 @@ func (d Decision) text() string {
 	}
 	if _, why, waits := strings.Cut(d.Condition.Message, "They are replaced one at a time. "); waits {
 		out += ": " + why
+	}
+	if d.Ask != "" {
+		out += " ask " + d.Ask
 	}
 	if d.Wake > 0 {
 		out += " after " + d.Wake.String()
@@ -186,12 +196,12 @@ func TestPod_restarting(t *testing.T) {
 	}
 }
 
-// TestDecision_refused: a pod that a budget keeps is told where it was told that it is replaced.
+// TestDecision_refused: a pod that is not let go is told where it was told that it is replaced.
 func TestDecision_refused(t *testing.T) {
 	d := Decide(*scene())
 	d.Refused("No.")
 	for _, c := range []metav1.Condition{d.Condition, d.Nodes["b"]} {
-		if c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonRolloutWaits || !strings.HasSuffix(c.Message, "not evicted now: No.") {
+		if c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonRolloutWaits || !strings.HasSuffix(c.Message, "not replaced now: No.") {
 			t.Errorf("%+v", c)
 		}
 	}

@@ -22,7 +22,7 @@ func Look(name, node string, set *appsv1.StatefulSet, p *corev1.Pod, claims map[
 	out.Current, out.Made, out.Claims, out.Idle = current(set, p), p.CreationTimestamp.Time, stay(claims, p.Spec.Volumes), idle(p)
 	if set != nil {
 		// The pod in its place has claims that this one may not have.
-		out.Claims = gluster.Of(out.Claims == gluster.Yes && stay(claims, set.Spec.Template.Spec.Volumes) == gluster.Yes)
+		out.Claims = out.Claims && stay(claims, set.Spec.Template.Spec.Volumes)
 	}
 	if at := p.DeletionTimestamp; at != nil {
 		// What it says is when its grace is over.
@@ -63,18 +63,18 @@ func idle(p *corev1.Pod) bool {
 	return true
 }
 
-// stay says whether the claims of a pod are there, and stay when it goes.
-func stay(claims map[string]*corev1.PersistentVolumeClaim, volumes []corev1.Volume) gluster.Answer {
+// stay reports whether the claims of a pod are there, and stay when it goes.
+func stay(claims map[string]*corev1.PersistentVolumeClaim, volumes []corev1.Volume) bool {
 	for _, v := range volumes {
 		if v.PersistentVolumeClaim == nil {
 			continue
 		}
 		c := claims[v.PersistentVolumeClaim.ClaimName]
 		if c == nil || !c.DeletionTimestamp.IsZero() || c.Status.Phase == corev1.ClaimLost {
-			return gluster.No
+			return false
 		}
 	}
-	return gluster.Yes
+	return true
 }
 
 // Has splits devices into those that are in a pod and those that are not, as it was made before they were declared.

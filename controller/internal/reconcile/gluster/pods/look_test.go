@@ -76,17 +76,17 @@ func TestLook(t *testing.T) {
 		"it is on no machine": {func(s *scene) {
 			s.pod.Status.ContainerStatuses, s.pod.Spec.NodeName, s.pod.Status.Phase = nil, "", corev1.PodPending
 		}, func(p *rollout.Pod) { p.Idle = true }},
-		"its claim is gone":         {func(s *scene) { delete(s.claims, "state") }, func(p *rollout.Pod) { p.Claims = gluster.No }},
-		"its claim was deleted":     {func(s *scene) { s.claims["state"].DeletionTimestamp = &metav1.Time{Time: now} }, func(p *rollout.Pod) { p.Claims = gluster.No }},
-		"its claim lost its volume": {func(s *scene) { s.claims["state"].Status.Phase = corev1.ClaimLost }, func(p *rollout.Pod) { p.Claims = gluster.No }},
+		"its claim is gone":         {func(s *scene) { delete(s.claims, "state") }, func(p *rollout.Pod) { p.Claims = false }},
+		"its claim was deleted":     {func(s *scene) { s.claims["state"].DeletionTimestamp = &metav1.Time{Time: now} }, func(p *rollout.Pod) { p.Claims = false }},
+		"its claim lost its volume": {func(s *scene) { s.claims["state"].Status.Phase = corev1.ClaimLost }, func(p *rollout.Pod) { p.Claims = false }},
 		"its claim is not bound":    {func(s *scene) { s.claims["state"].Status.Phase = corev1.ClaimPending }, func(*rollout.Pod) {}},
 		"the next one needs one that is not there": {func(s *scene) {
 			s.set.Spec.Template.Spec.Volumes = append(s.set.Spec.Template.Spec.Volumes, corev1.Volume{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "more"}}})
-		}, func(p *rollout.Pod) { p.Claims = gluster.No }},
+		}, func(p *rollout.Pod) { p.Claims = false }},
 	} {
 		s := newScene()
 		row.edit(s)
-		want := rollout.Pod{Name: "n-0", Node: "n", Current: gluster.Yes, Made: now, Ready: now, Claims: gluster.Yes}
+		want := rollout.Pod{Name: "n-0", Node: "n", Current: gluster.Yes, Made: now, Ready: now, Claims: true}
 		row.want(&want)
 		if got := Look("n", "n", s.set, s.pod, s.claims); got != want {
 			t.Errorf("%s: got %+v, want %+v", name, got, want)
