@@ -34,7 +34,7 @@ func Lacks(p gluster.Pool, v gluster.Volume) *Lack {
 	case gluster.Unknown:
 		return unsure("Whether volume %s heals itself is not known.", v.Name).lack()
 	case gluster.No:
-		return no(v1alpha1.ReasonHealing, "Volume %s does not heal itself: set its option cluster/replicate.self-heal-daemon to on.", v.Name).lack()
+		return no(v1alpha1.ReasonHealing, "Volume %s does not heal itself: run glustercli volume set --advanced %s cluster/replicate.self-heal-daemon on.", v.Name, v.Name).lack()
 	}
 	if why := healed(v); why != nil {
 		return why.lack()
@@ -58,7 +58,7 @@ func complete(v gluster.Volume, sub gluster.Subvolume, b gluster.Brick) *block {
 	case gluster.Unknown:
 		return unsure("Whether brick %s of volume %s has all data is not known: %s.", b.Path, v.Name, why)
 	case gluster.No:
-		return lasting(no(v1alpha1.ReasonHealing, "Brick %s of volume %s may not have all data: %s. Have the whole volume healed (heal full).", b.Path, v.Name, why))
+		return lasting(no(v1alpha1.ReasonHealing, "Brick %s of volume %s may not have all data: %s. Have the whole volume healed: glustercli volume heal full %s.", b.Path, v.Name, why, v.Name))
 	}
 	return nil
 }
