@@ -55,19 +55,30 @@ type Everyone struct {
 	Nodes map[string]string
 }
 
-// Alone reports whether a machine is known to be that of one node only, as far as every record and every Node tells. A UUID that tells no machine from others is nobody's alone.
-func (e Everyone) Alone(node, machine string) bool {
-	if e.Nodes == nil || Machine(machine) == "" {
-		return false
+// Others says who else may be a machine beside a node; empty when it is known to be that of the node only, as far as every record and every Node tells. A UUID that tells no machine from others is nobody's
+// alone. Of many it names the first one, so that the text stays the same.
+func (e Everyone) Others(node, machine string) string {
+	switch {
+	case Machine(machine) == "":
+		return "it is a default of the maker, which many machines have, or no UUID"
+	case e.Nodes == nil:
+		return "which other nodes have it was not read"
 	}
-	for name, of := range e.Nodes {
-		if name != node && SameMachine(of, machine) {
-			return false
+	for _, name := range slices.Sorted(maps.Keys(e.Nodes)) {
+		if name != node && SameMachine(e.Nodes[name], machine) {
+			return "node " + name + " has it, too"
 		}
 	}
-	return !slices.ContainsFunc(e.Members, func(m *v1alpha1.Member) bool {
-		return string(m.Spec.Node) != node && had(m.Spec.Reservation, machine)
-	})
+	var names []string
+	for _, m := range e.Members {
+		if string(m.Spec.Node) != node && had(m.Spec.Reservation, machine) {
+			names = append(names, string(m.Spec.Node))
+		}
+	}
+	if len(names) > 0 {
+		return "a key of node " + slices.Min(names) + " was granted to a machine that has it, too"
+	}
+	return ""
 }
 
 // had reports whether a key on record was granted to a machine, in this boot of the record or in an earlier one.

@@ -1,6 +1,10 @@
 package decide
 
-import "testing"
+import (
+	"testing"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
 
 // TestMachine: a machine is told by a UUID that its maker gave to it alone.
 func TestMachine(t *testing.T) {
@@ -58,6 +62,32 @@ func TestSameMachine(t *testing.T) {
 	} {
 		if got := SameMachine(c.a, c.b); got != c.want {
 			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestEveryone_Others: who else may be a machine is named, always the same one, and what was not read is no answer.
+func TestEveryone_Others(t *testing.T) {
+	const a, turned, b = "4c4c4544-0051-3410-8051-b5c04f375931", "44454c4c-5100-1034-8051-b5c04f375931", "4c4c4544-0051-3410-8051-b5c04f375932"
+	member := func(node string, r v1alpha1.MemberReservation) *v1alpha1.Member {
+		m := &v1alpha1.Member{}
+		m.Spec.Node, m.Spec.Reservation = v1alpha1.HostName(node), &r
+		return m
+	}
+	now, before := v1alpha1.MemberReservation{Machine: a}, v1alpha1.MemberReservation{Machine: b, Machines: map[string]string{"k": turned}}
+	for name, c := range map[string]struct {
+		machine string
+		all     Everyone
+		want    string
+	}{
+		"alone":                  {a, Everyone{Nodes: map[string]string{"n1": a, "n2": b, "n3": ""}, Members: []*v1alpha1.Member{member("n1", now), {}}}, ""},
+		"two more Nodes":         {a, Everyone{Nodes: map[string]string{"n9": turned, "n1": a, "n5": a}}, "node n5 has it, too"},
+		"two more Members":       {a, Everyone{Nodes: map[string]string{}, Members: []*v1alpha1.Member{member("n8", now), member("n7", before)}}, "a key of node n7 was granted to a machine that has it, too"},
+		"no Node was read":       {a, Everyone{}, "which other nodes have it was not read"},
+		"a default of the maker": {"03000200-0400-0500-0006-000700080009", Everyone{Nodes: map[string]string{}}, "it is a default of the maker, which many machines have, or no UUID"},
+	} {
+		if got := c.all.Others("n1", c.machine); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/iscsi"
 	"quarry.storage/quarry/controller/internal/decide/iscsi/recorded"
 	"quarry.storage/quarry/controller/internal/decide/writer"
@@ -99,15 +100,11 @@ func (b *Backend) machineOf(ctx context.Context, s iscsi.Step, r *v1alpha1.Membe
 	if s.Vouched {
 		return machine, nil
 	}
-	g := iscsi.GrantedTo(r)
-	if g.Rests(s.BootID, machine) {
-		all, err := fleet.Machines(ctx, b.Live)
-		if err != nil {
-			return "", err
-		}
-		g.Shared = !all.Alone(s.Node, machine)
-	}
-	if why := writer.Stranger(g, s.BootID, machine); why != "" {
+	why, err := writer.Stranger(writer.GrantedTo(r), s.Node, s.BootID, machine, func() (decide.Everyone, error) { return fleet.Machines(ctx, b.Live) })
+	switch {
+	case err != nil:
+		return "", err
+	case why != "":
 		return "", passing("node %s gets no key: %s", s.Node, why)
 	}
 	return machine, nil

@@ -161,9 +161,11 @@ func (v *View) stranger(m *v1alpha1.Member) string {
 	if r == nil || !h.Asked() {
 		return ""
 	}
-	g := GrantedTo(r)
-	g.Shared = g.Rests(h.BootID, h.Machine) && !v.everyone().Alone(string(m.Spec.Node), h.Machine)
-	return writer.Stranger(g, h.BootID, h.Machine)
+	why, err := writer.Stranger(writer.GrantedTo(r), string(m.Spec.Node), h.BootID, h.Machine, func() (decide.Everyone, error) { return v.everyone(), nil })
+	if err != nil {
+		return err.Error()
+	}
+	return why
 }
 
 // Compares reports whether it matters which machines all nodes are: a key of a boot before the one that its node reports is on the LUN, or nothing but its UUID tells that a node is the machine of its
@@ -174,18 +176,13 @@ func (v *View) Compares() bool {
 		if m == nil || m.Spec.Reservation == nil || !h.Asked() {
 			return false
 		}
-		return len(v.before(node)) > 0 || GrantedTo(m.Spec.Reservation).Rests(h.BootID, h.Machine)
+		return len(v.before(node)) > 0 || writer.GrantedTo(m.Spec.Reservation).Rests(h.BootID, h.Machine)
 	})
 }
 
 // everyone is all that is known of machines.
 func (v *View) everyone() decide.Everyone {
 	return decide.Everyone{Members: slices.Concat(v.seen.World.Members, v.seen.World.OtherMembers), Nodes: v.seen.Machines}
-}
-
-// GrantedTo returns what is on record of the machine that a key was granted to.
-func GrantedTo(r *v1alpha1.MemberReservation) writer.Granted {
-	return writer.Granted{BootID: r.BootID, Machine: r.Machine, Unfenced: r.Unfenced, Registering: r.Registering != "", Fenced: r.Fenced}
 }
 
 // busy reports whether a node may have a volume mapped that the LUN says is its own. What a silent node has mapped nobody knows, and what one has that was asked

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,13 +56,15 @@ func (f Fleet) Members(ctx context.Context, ref sharedlun.Ref) ([]san.Member, er
 	if err != nil {
 		return nil, err
 	}
+	// Of many nodes that were booted at once each has to be compared with all: these are read once, and only if one has to be.
+	everyone := sync.OnceValues(func() (decide.Everyone, error) { return Machines(ctx, f.Live) })
 	out := make([]san.Member, 0, len(counts))
 	for _, m := range mine {
 		if m != counts[m.Spec.Node] {
 			continue
 		}
 		// When all of them are being removed, the storage is: its group is removed through one of them.
-		one, err := f.member(ctx, m, stay && !m.DeletionTimestamp.IsZero())
+		one, err := f.member(ctx, m, stay && !m.DeletionTimestamp.IsZero(), everyone)
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +138,7 @@ func (f Fleet) maintenance(ctx context.Context, ownerUID string) (map[string]boo
 	return out, nil
 }
 
-func (f Fleet) member(ctx context.Context, m *v1alpha1.Member, removed bool) (san.Member, error) {
+func (f Fleet) member(ctx context.Context, m *v1alpha1.Member, removed bool, everyone func() (decide.Everyone, error)) (san.Member, error) {
 	out := san.Member{Node: string(m.Spec.Node)}
 	n := f.Agents.Node(out.Node)
 	if n.Up() {
@@ -152,7 +155,7 @@ func (f Fleet) member(ctx context.Context, m *v1alpha1.Member, removed bool) (sa
 	if out.Previous, err = sharedlun.ParseKeys(r.Previous...); err != nil {
 		return out, fmt.Errorf("member %s: %w", m.Name, err)
 	}
-	if out.Stranger, err = f.stranger(ctx, r, out.Node, n); err != nil {
+	if out.Stranger, err = f.stranger(ctx, r, out.Node, n, everyone); err != nil {
 		return out, fmt.Errorf("member %s: %w", m.Name, err)
 	}
 	if out.Stranger != "" {
@@ -167,7 +170,7 @@ func (f Fleet) member(ctx context.Context, m *v1alpha1.Member, removed bool) (sa
 }
 
 // stranger says why the node that answers may be another machine than the one that the key on record was granted to. In the boot of the record it is the same one, and nobody is asked.
-func (f Fleet) stranger(ctx context.Context, r *v1alpha1.MemberReservation, node string, n decide.Node) (string, error) {
+func (f Fleet) stranger(ctx context.Context, r *v1alpha1.MemberReservation, node string, n decide.Node, everyone func() (decide.Everyone, error)) (string, error) {
 	if !n.Up() || n.BootID == r.BootID && r.BootID != "" {
 		return "", nil
 	}
@@ -175,15 +178,7 @@ func (f Fleet) stranger(ctx context.Context, r *v1alpha1.MemberReservation, node
 	if err != nil {
 		return "", err
 	}
-	g := writer.Granted{BootID: r.BootID, Machine: r.Machine, Unfenced: r.Unfenced, Registering: r.Registering != "", Fenced: r.Fenced}
-	if g.Rests(n.BootID, machine) {
-		all, err := Machines(ctx, f.Live)
-		if err != nil {
-			return "", err
-		}
-		g.Shared = !all.Alone(node, machine)
-	}
-	return writer.Stranger(g, n.BootID, machine), nil
+	return writer.Stranger(writer.GrantedTo(r), node, n.BootID, machine, everyone)
 }
 
 // Machines returns what all records and all Nodes tell of machines. There may be thousands of both.

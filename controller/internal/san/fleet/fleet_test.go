@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -149,6 +150,10 @@ func TestFleet_uuidAlone(t *testing.T) {
 		n.Status.NodeInfo.BootID, n.Status.NodeInfo.SystemUUID = boot, m2
 		return n
 	}
+	shared := func(with string) string {
+		return "the UUID " + m2 + " on record tells no machine from others: " + with + `. So it is not known which machine was in boot "b1" of the node, and that one may still use the LUN. ` +
+			"Give each machine a UUID of its own, in its firmware or in the settings of the VM"
+	}
 	record := &v1alpha1.MemberReservation{Key: "00000000000000a1", BootID: "b1", Machine: m2, Unfenced: true}
 	elsewhere := member("n8", false, &v1alpha1.MemberReservation{Key: "00000000000000a8", BootID: "b8", Machine: m2})
 	elsewhere.Spec.Of.UID = "other"
@@ -158,10 +163,10 @@ func TestFleet_uuidAlone(t *testing.T) {
 	}{
 		"alone": {nil, san.Member{ReportedBootID: "b2"}},
 		"another Node says the same": {
-			[]client.Object{node("n9", "b9")}, san.Member{Stranger: `it is not known which machine was in boot "b1" of the node, and that one may still use the LUN`},
+			[]client.Object{node("n9", "b9")}, san.Member{Stranger: shared("node n9 has it, too")},
 		},
 		"a Member of another storage says the same": {
-			[]client.Object{elsewhere}, san.Member{Stranger: `it is not known which machine was in boot "b1" of the node, and that one may still use the LUN`},
+			[]client.Object{elsewhere}, san.Member{Stranger: shared("a key of node n8 was granted to a machine that has it, too")},
 		},
 	} {
 		s := runtime.NewScheme()
@@ -174,6 +179,32 @@ func TestFleet_uuidAlone(t *testing.T) {
 		c.want.Node, c.want.BootID, c.want.Unfenced = "n2", "b1", true
 		if d := cmp.Diff([]san.Member{c.want}, got); d != "" || err != nil {
 			t.Errorf("%s: %v\n%s", name, err, d)
+		}
+	}
+}
+
+// TestFleet_readsOnce: where many nodes were booted and no key tells, all Members and all Nodes are read once.
+func TestFleet_readsOnce(t *testing.T) {
+	s := runtime.NewScheme()
+	if err := errors.Join(v1alpha1.AddToScheme(s), corev1.AddToScheme(s)); err != nil {
+		t.Fatal(err)
+	}
+	b, up := indexed(s), agents{}
+	for i := range 5 {
+		name, machine := fmt.Sprintf("n%d", i), fmt.Sprintf("4c4c4544-0051-3410-8051-b5c04f37593%d", i)
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		n.Status.NodeInfo.BootID, n.Status.NodeInfo.SystemUUID = "b2", machine
+		b = b.WithObjects(n, member(name, false, &v1alpha1.MemberReservation{Key: "00000000000000a1", BootID: "b1", Machine: machine, Unfenced: true}))
+		up[name] = decide.Node{Agent: decide.AgentUp, BootID: "b2"}
+	}
+	live := &counted{Reader: b.Build()}
+	got, err := Fleet{Live: live, Reader: live.Reader, Agents: up}.Members(t.Context(), sharedlun.Ref{OwnerUID: "uid"})
+	if err != nil || len(got) != 5 || live.lists != 2 {
+		t.Errorf("%d Members with %d lists of Members: %v", len(got), live.lists, err)
+	}
+	for _, m := range got {
+		if m.Stranger != "" {
+			t.Errorf("%+v", m)
 		}
 	}
 }

@@ -30,10 +30,10 @@ func Ended(m *v1alpha1.Member, all decide.Everyone, keys []string, bootID, machi
 	if r.BootID == bootID {
 		machine = r.Machine
 	}
-	alone, of := all.Alone(string(m.Spec.Node), machine), Machines(r, keys)
+	alone, of := all.Others(string(m.Spec.Node), machine) == "", Machines(r, keys)
 	for _, key := range keys {
 		over := bootID != "" && (key != r.Key || r.BootID != bootID)
-		if over && alone && of[key] == machine {
+		if over && alone && decide.SameMachine(of[key], machine) {
 			ended = append(ended, key)
 		} else {
 			open = append(open, key)

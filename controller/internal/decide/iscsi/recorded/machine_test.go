@@ -51,6 +51,7 @@ func TestEnded(t *testing.T) {
 		"another node has a key of the machine":                {record(nil), []*reservation{now(m1)}, nil, []string{"k1", "k3"}, "b4", m1, nil},
 		"another node had a key of the machine":                {record(nil), []*reservation{before(m1)}, nil, []string{"k1", "k3"}, "b4", m1, nil},
 		"another node had one, and it is not that machine":     {record(nil), []*reservation{before(m2)}, nil, []string{"k1", "k3"}, "b4", m1, []string{"k1", "k3"}},
+		"the Node writes the UUID in another way":              {record(nil), nil, map[string]string{"n1": "4C4C4544-0051-3410-8051-B5C04F375931"}, []string{"k1", "k3"}, "b4", "4C4C4544-0051-3410-8051-B5C04F375931", []string{"k1", "k3"}},
 		"a Node without a Member is the machine":               {record(nil), nil, map[string]string{"n1": m1, "n9": m1}, []string{"k1", "k3"}, "b4", m1, nil},
 		"and writes it in another way":                         {record(nil), nil, map[string]string{"n9": "4C4C4544005134108051B5C04F375931"}, []string{"k1", "k3"}, "b4", m1, nil},
 		"Nodes of other machines, and one that does not say":   {record(nil), nil, map[string]string{"n1": m1, "n8": "", "n9": m9}, []string{"k1"}, "b4", m1, []string{"k1"}},
