@@ -54,7 +54,7 @@ func podOf(w *appsv1.StatefulSet) *corev1.Pod {
 	for k, v := range w.Spec.Template.Labels {
 		p.Labels[k] = v
 	}
-	p.Spec.NodeName = "machine"
+	p.Spec.NodeName = machineOf(w.Namespace)
 	return p
 }
 
@@ -100,12 +100,17 @@ func (s *suite) budgets() {
 	}
 }
 
+// machineOf is the Node that all pods of a namespace are on. Tests run beside each other, and one of them taints it.
+func machineOf(namespace string) string { return "machine-" + namespace }
+
 // machine makes the Node that all pods are on.
 func (s *suite) machine() {
 	s.t.Helper()
-	if err := s.client.Create(s.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "machine"}}); !apierrors.IsAlreadyExists(err) {
-		must(s.t, err)
-	}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: machineOf(s.namespace)}}
+	must(s.t, s.client.Create(s.t.Context(), n))
+	// The API server makes each Node with the taint that it is not ready, and no controller takes that off here.
+	n.Spec.Taints = nil
+	must(s.t, s.client.Update(s.t.Context(), n))
 }
 
 // stall has a pod whose image cannot be had.
