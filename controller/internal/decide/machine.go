@@ -47,6 +47,18 @@ func SameMachine(a, b string) bool {
 	return x != nil && y != nil && (bytes.Equal(x, y) || bytes.Equal(turned(x), y))
 }
 
+// Spelled returns a systemUUID in the one spelling that all of the same machine have, so that they can be compared as text; what is no UUID stays as it is.
+func Spelled(systemUUID string) string {
+	id := uuidOf(systemUUID)
+	if id == nil {
+		return systemUUID
+	}
+	if other := turned(id); bytes.Compare(other, id) < 0 {
+		id = other
+	}
+	return hex.EncodeToString(id)
+}
+
 // Everyone is all that is known of machines and the nodes that they are.
 type Everyone struct {
 	// Members of all storages, of those too that do not exist any more.

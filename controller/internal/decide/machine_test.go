@@ -63,6 +63,9 @@ func TestSameMachine(t *testing.T) {
 		if got := SameMachine(c.a, c.b); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
+		if spelled := Spelled(c.a) == Spelled(c.b); spelled != c.want && uuidOf(c.a) != nil {
+			t.Errorf("%s: spelled %q and %q", name, Spelled(c.a), Spelled(c.b))
+		}
 	}
 }
 

@@ -136,7 +136,7 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 		}
 	}
 	var err error
-	if o.Clients, err = b.clients(ctx); err != nil {
+	if o.Clients, err = b.clients(ctx, c, w); err != nil {
 		return nil, err
 	}
 	if o.Workloads, err = b.workloads(ctx, c); err != nil {

@@ -15,9 +15,11 @@ import (
 	"quarry.storage/quarry/controller/internal/ceph"
 	"quarry.storage/quarry/controller/internal/ceph/subvolume"
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/controller/internal/kube"
+	"quarry.storage/quarry/controller/internal/san/fleet"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -25,21 +27,35 @@ import (
 const lasting = 5 * 365 * 24 * time.Hour
 
 // clients returns all nodes. They come from the cache: each step looks again.
-func (b *Backend) clients(ctx context.Context) ([]decideceph.Client, error) {
+func (b *Backend) clients(ctx context.Context, c *v1alpha1.Cluster, w backend.World) ([]decideceph.Client, error) {
 	var nodes corev1.NodeList
 	if err := b.Client.List(ctx, &nodes); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
+	all := decide.Everyone{Members: slices.Concat(w.Members, w.OtherMembers), Nodes: map[string]string{}}
+	for i := range nodes.Items {
+		all.Nodes[nodes.Items[i].Name] = nodes.Items[i].Status.NodeInfo.SystemUUID
+	}
+	// A record that cannot be read is told by the view, and no machine is known then.
+	records, _ := view.Blocked(c)
 	out := make([]decideceph.Client, 0, len(nodes.Items))
 	for i := range nodes.Items {
-		out = append(out, clientOf(&nodes.Items[i]))
+		n, of := &nodes.Items[i], decide.Everyone{}
+		// There may be thousands of nodes, and each is compared with all: which machine it is matters of those that are blocked, or are to be.
+		if kube.OutOfService(n) || slices.ContainsFunc(records, func(r decideceph.Blocked) bool { return r.Node == n.Name }) {
+			of = all
+		}
+		out = append(out, clientOf(n, of))
 	}
 	return out, nil
 }
 
-// clientOf says what a node is as a client.
-func clientOf(n *corev1.Node) decideceph.Client {
-	out := decideceph.Client{Node: n.Name, Boot: n.Status.NodeInfo.BootID, Machine: decide.Machine(n.Status.NodeInfo.SystemUUID), Tainted: kube.OutOfService(n), Off: kube.IsOff(n)}
+// clientOf says what a node is as a client. A machine that another node is or was as well, by its UUID, is not named: what it tells may be of that other one.
+func clientOf(n *corev1.Node, all decide.Everyone) decideceph.Client {
+	out := decideceph.Client{Node: n.Name, Boot: n.Status.NodeInfo.BootID, Tainted: kube.OutOfService(n), Off: kube.IsOff(n)}
+	if machine := n.Status.NodeInfo.SystemUUID; all.Alone(n.Name, machine) {
+		out.Machine = decide.Spelled(machine)
+	}
 	for _, a := range n.Status.Addresses {
 		// As Ceph lists them.
 		if ip, err := netip.ParseAddr(a.Address); a.Type == corev1.NodeInternalIP && err == nil {
@@ -72,7 +88,11 @@ func (b *Backend) clientNow(ctx context.Context, name string) (decideceph.Client
 	if err := b.Live.Get(ctx, types.NamespacedName{Name: name}, n); client.IgnoreNotFound(err) != nil {
 		return decideceph.Client{}, fmt.Errorf("get node %s: %w", name, err)
 	}
-	return clientOf(n), nil
+	all, err := fleet.Machines(ctx, b.Live)
+	if err != nil {
+		return decideceph.Client{}, err
+	}
+	return clientOf(n, all), nil
 }
 
 // blockClient puts on record that the clients at an address are blocked, and then has them blocked.

@@ -10,7 +10,8 @@ type Client struct {
 	Node string
 	// Addresses that its kernel speaks from.
 	Addresses []string
-	// Boot identifies the boot that the node last told of; empty when it never told of one. Machine is the one that was booted; empty when the node does not say.
+	// Boot identifies the boot that the node last told of; empty when it never told of one. Machine is the one that was booted, in the spelling of decide.Spelled; empty when the
+	// node does not say, and when another node is or was that machine, too, as far as its UUID tells.
 	Boot, Machine string
 	// Tainted: a person says that the node is out of service. Off: that, and nothing was heard of the node for a while.
 	Tainted, Off bool
@@ -129,10 +130,10 @@ func (w Fence) recorded(p *Plan, r Blocked, f Facts) {
 	case c.Off && !r.covers(now) && now.Replaces(r) && slices.Contains(c.Addresses, r.Address):
 		// The record is written anew, with the boot that is to be over now.
 	case r.unheard(c):
-		p.wait("Clients at %s stay blocked: node %s may be another machine by now, which tells nothing about the one before. Once that one is off for good, or was booted anew, approve UnblockClient in the plan of the Cluster.",
+		p.wait("Clients at %s stay blocked: node %s may be another machine by now, or another Node has the same systemUUID, so nothing tells about the machine before. Once that one is off for good, or was booted anew, approve UnblockClient in the plan of the Cluster.",
 			r.Address, r.Node)
 		w.keep(p, r, f)
-		p.step(r.release("The node may be another machine by now, so nobody tells of another boot of the one before."))
+		p.step(r.release("The node may be another machine by now, or another Node has its systemUUID, so nobody tells of another boot of the one before."))
 	case c.Tainted:
 		p.wait("Clients at %s are blocked: node %s is out of service.", r.Address, r.Node)
 		w.keep(p, r, f)

@@ -1,10 +1,16 @@
 package ceph
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
+
+// m and k are two machines.
+const m, k = "4c4c4544-0051-3410-8051-b5c04f375931", "4c4c4544-0051-3410-8051-b5c04f375932"
 
 func TestPlanFence(t *testing.T) {
 	node := func(boot string, changes ...func(*Client)) []Client {
-		c := Client{Node: "n1", Addresses: []string{"10.0.0.1"}, Boot: boot, Machine: "m"}
+		c := Client{Node: "n1", Addresses: []string{"10.0.0.1"}, Boot: boot, Machine: m}
 		for _, change := range changes {
 			change(&c)
 		}
@@ -14,9 +20,10 @@ func TestPlanFence(t *testing.T) {
 	tainted := func(c *Client) { c.Tainted = true }
 	nowhere := func(c *Client) { c.Addresses = nil }
 	two := func(c *Client) { c.Addresses = append(c.Addresses, "fd00::1") }
-	record := []Blocked{{Node: "n1", Address: "10.0.0.1", Boot: "one", Machine: "m"}}
+	record := []Blocked{{Node: "n1", Address: "10.0.0.1", Boot: "one", Machine: m}}
 	older := []Blocked{{Node: "n1", Address: "10.0.0.1", Boot: "one"}}
-	other := func(c *Client) { c.Machine = "k" }
+	other := func(c *Client) { c.Machine = k }
+	twin := func(c *Client) { c.Machine = "" }
 	listed, none := &[]string{"10.0.0.1"}, &[]string{}
 	for name, tt := range map[string]struct {
 		clients []Client
@@ -47,6 +54,8 @@ func TestPlanFence(t *testing.T) {
 		"another machine":                          {node("two", other), record, listed, "UnblockClient 10.0.0.1 n1", "another machine"},
 		"another machine, and let in":              {node("two", other), record, none, "BlockClient 10.0.0.1 n1; UnblockClient 10.0.0.1 n1", "another machine"},
 		"another machine that is off":              {node("two", other, off), record, listed, "BlockClient 10.0.0.1 n1; UnblockClient 10.0.0.1 n1", "another machine"},
+		"booted anew, and another one's twin":      {node("two", twin), record, listed, "UnblockClient 10.0.0.1 n1", "same systemUUID"},
+		"a twin that was not booted":               {node("one", twin), record, listed, "", "booted anew"},
 		"a record of no machine, booted anew":      {node("two"), older, listed, "UnblockClient 10.0.0.1 n1", "another machine"},
 		"a record of no machine, off still":        {node("one", off), older, listed, "BlockClient 10.0.0.1 n1", ""},
 		"gone from Kubernetes":                     {nil, record, listed, "UnblockClient 10.0.0.1 n1", "approve UnblockClient"},
@@ -58,7 +67,8 @@ func TestPlanFence(t *testing.T) {
 		p := PlanFence(Fence{Clients: tt.clients, Records: tt.records}, f)
 		check(t, name, p, tt.want, tt.waits)
 		for _, s := range p.Steps {
-			if asked := s.Loses != ""; asked != (s.Do == UnblockClient && name != "booted anew" && name != "booted anew, and the list cannot be read") {
+			byItself := slices.Contains([]string{"booted anew", "booted anew, and the list cannot be read"}, name)
+			if asked := s.Loses != ""; asked != (s.Do == UnblockClient && !byItself) {
 				t.Errorf("%s: whether a person approves %s: %t", name, s, asked)
 			}
 		}
@@ -75,21 +85,21 @@ func TestMayUnblock_gone(t *testing.T) {
 
 // TestMayBlock: between the decision and the step a node may have come back.
 func TestMayBlock(t *testing.T) {
-	s := Step{Do: BlockClient, Host: "n1", Name: "10.0.0.1", Boot: "one", Machine: "m"}
-	record := []Blocked{{Node: "n1", Address: "10.0.0.1", Boot: "one", Machine: "m"}}
+	s := Step{Do: BlockClient, Host: "n1", Name: "10.0.0.1", Boot: "one", Machine: m}
+	record := []Blocked{{Node: "n1", Address: "10.0.0.1", Boot: "one", Machine: m}}
 	for name, tt := range map[string]struct {
 		now     Client
 		records []Blocked
 		block   bool
 		unblock bool
 	}{
-		"off":                   {Client{Addresses: []string{"10.0.0.1"}, Boot: "one", Machine: "m", Off: true, Tainted: true}, nil, true, false},
-		"back":                  {Client{Addresses: []string{"10.0.0.1"}, Boot: "one", Machine: "m"}, nil, false, false},
-		"back, and on record":   {Client{Addresses: []string{"10.0.0.1"}, Boot: "one", Machine: "m"}, record, true, false},
-		"booted anew":           {Client{Addresses: []string{"10.0.0.1"}, Boot: "two", Machine: "m"}, nil, false, true},
-		"booted anew, tainted":  {Client{Addresses: []string{"10.0.0.1"}, Boot: "two", Machine: "m", Tainted: true}, nil, false, false},
-		"off after another one": {Client{Addresses: []string{"10.0.0.1"}, Boot: "two", Machine: "m", Off: true, Tainted: true}, nil, false, false},
-		"at another address":    {Client{Addresses: []string{"10.0.0.2"}, Boot: "one", Machine: "m", Off: true, Tainted: true}, nil, false, false},
+		"off":                   {Client{Addresses: []string{"10.0.0.1"}, Boot: "one", Machine: m, Off: true, Tainted: true}, nil, true, false},
+		"back":                  {Client{Addresses: []string{"10.0.0.1"}, Boot: "one", Machine: m}, nil, false, false},
+		"back, and on record":   {Client{Addresses: []string{"10.0.0.1"}, Boot: "one", Machine: m}, record, true, false},
+		"booted anew":           {Client{Addresses: []string{"10.0.0.1"}, Boot: "two", Machine: m}, nil, false, true},
+		"booted anew, tainted":  {Client{Addresses: []string{"10.0.0.1"}, Boot: "two", Machine: m, Tainted: true}, nil, false, false},
+		"off after another one": {Client{Addresses: []string{"10.0.0.1"}, Boot: "two", Machine: m, Off: true, Tainted: true}, nil, false, false},
+		"at another address":    {Client{Addresses: []string{"10.0.0.2"}, Boot: "one", Machine: m, Off: true, Tainted: true}, nil, false, false},
 		"gone":                  {Client{}, nil, false, false},
 	} {
 		if got := MayBlock(s, tt.now, tt.records); (got == "") != tt.block {
@@ -109,7 +119,7 @@ func TestMayBlock(t *testing.T) {
 
 // TestMayUnblock_stranger: another boot of another machine, or of one that nobody knows, says nothing about the machine that is blocked. A person does.
 func TestMayUnblock_stranger(t *testing.T) {
-	for name, machines := range map[string][2]string{"another machine": {"m", "k"}, "a machine that does not say": {"m", ""}, "a record of no machine": {"", "k"}, "nobody knows": {"", ""}} {
+	for name, machines := range map[string][2]string{"another machine": {m, k}, "a machine that does not say": {m, ""}, "a record of no machine": {"", k}, "nobody knows": {"", ""}} {
 		r := Blocked{Node: "n1", Address: "10.0.0.1", Boot: "one", Machine: machines[0]}
 		now := Client{Node: "n1", Addresses: []string{"10.0.0.1"}, Boot: "two", Machine: machines[1]}
 		if MayUnblock(r.step(UnblockClient, ""), now) == "" || MayUnblock(r.release(""), now) != "" {

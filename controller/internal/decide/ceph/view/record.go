@@ -35,6 +35,10 @@ func Blocked(c *v1alpha1.Cluster) ([]ceph.Blocked, error) {
 	if err := json.Unmarshal([]byte(text), &out); err != nil {
 		return nil, fmt.Errorf("annotation %s: %w", v1alpha1.AnnotationCephBlocked, err)
 	}
+	for i := range out {
+		// A kernel or a firmware of another version may write the UUID of the same machine otherwise.
+		out[i].Machine = decide.Spelled(out[i].Machine)
+	}
 	return out, nil
 }
 
