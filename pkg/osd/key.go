@@ -3,6 +3,7 @@ package osd
 import (
 	"bytes"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 )
 
@@ -11,8 +12,11 @@ type Key struct{ secret []byte }
 
 // NewKey takes the 32 bytes of a key.
 func NewKey(secret []byte) (Key, error) {
-	if len(secret) != KeyBytes || bytes.Equal(secret, make([]byte, KeyBytes)) {
-		return Key{}, fmt.Errorf("the key of an encrypted OSD has %d bytes, and not %d random ones", len(secret), KeyBytes)
+	if len(secret) != KeyBytes {
+		return Key{}, fmt.Errorf("the key of an encrypted OSD has %d bytes instead of %d", len(secret), KeyBytes)
+	}
+	if bytes.Equal(secret, make([]byte, KeyBytes)) {
+		return Key{}, errors.New("the key of an encrypted OSD is nothing but zeros")
 	}
 	return Key{bytes.Clone(secret)}, nil
 }

@@ -21,9 +21,9 @@ func TestKey(t *testing.T) {
 			t.Errorf("%s prints %s", format, got)
 		}
 	}
-	for _, bad := range [][]byte{nil, secret[1:], append(secret, 's'), make([]byte, osd.KeyBytes)} {
-		if k, err := osd.NewKey(bad); err == nil || !k.IsZero() {
-			t.Errorf("%q is a key", bad)
+	for says, bad := range map[string][]byte{"has 0 bytes": nil, "has 31 bytes": secret[1:], "has 33 bytes": append(secret, 's'), "zeros": make([]byte, osd.KeyBytes)} {
+		if k, err := osd.NewKey(bad); err == nil || !k.IsZero() || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, %v", bad, k, err)
 		}
 	}
 }

@@ -76,12 +76,18 @@ func (s *service) PrepareOsd(ctx context.Context, req *agentv1.PrepareOsdRequest
 
 // keyOf is the key of a request, which an encrypted OSD has and no other one.
 func keyOf(req *agentv1.PrepareOsdRequest, encrypted bool) (osd.Key, error) {
-	if !encrypted && len(req.GetKey()) == 0 {
+	given := len(req.GetKey()) > 0
+	switch {
+	case !encrypted && !given:
 		return osd.Key{}, nil
+	case !encrypted:
+		return osd.Key{}, fmt.Errorf("a key is given for an OSD that is not to be encrypted: %w", plan.ErrInvalid)
+	case !given:
+		return osd.Key{}, fmt.Errorf("no key is given for an OSD that is to be encrypted: %w", plan.ErrInvalid)
 	}
 	key, err := osd.NewKey(req.GetKey())
-	if err != nil || !encrypted {
-		return osd.Key{}, fmt.Errorf("a key is given for an OSD with encrypted: %t: %w", encrypted, errors.Join(err, plan.ErrInvalid))
+	if err != nil {
+		return osd.Key{}, errors.Join(err, plan.ErrInvalid)
 	}
 	return key, nil
 }
