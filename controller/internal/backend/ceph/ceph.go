@@ -139,7 +139,7 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 	if o.Clients, err = b.clients(ctx, c, w); err != nil {
 		return nil, err
 	}
-	if o.Workloads, err = b.workloads(ctx, c); err != nil {
+	if o.Workloads, err = b.workloads(ctx, c, w.Members); err != nil {
 		return nil, err
 	}
 	k := b.memory.of(c.UID)

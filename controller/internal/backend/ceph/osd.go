@@ -64,33 +64,30 @@ func (b *Backend) useKey(ctx context.Context, s view.Step) (osd.Key, error) {
 	return key, b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Keyed = true })
 }
 
-// diskKey reads the key of the disk of an encrypted OSD. Where there is none it makes one, or returns an error. One that is there is kept.
+// diskKey reads the key of the disk of an encrypted OSD. Where there is none it makes one if it may. One that is there is kept.
 func (b *Backend) diskKey(ctx context.Context, s view.Step, uuid string, anew bool) (osd.Key, error) {
-	name, secret := cephname.DiskKey(s.Cluster, uuid), &corev1.Secret{}
-	if err := b.mine(ctx, name, s, secret); err != nil {
+	p, secret := cephpod.Plan{Cluster: s.Cluster, FSID: s.UID}, &corev1.Secret{}
+	name := cephname.DiskKey(s.Cluster, uuid)
+	there, err := b.get(ctx, name, secret)
+	switch {
+	case err != nil:
+		return osd.Key{}, err
+	case there:
+		return p.OpenDisk(secret, uuid)
+	case !anew:
+		return p.OpenDisk(nil, uuid)
+	}
+	c, err := b.cluster(ctx, s)
+	if err != nil {
 		return osd.Key{}, err
 	}
-	switch {
-	case secret.UID != "":
-	case !anew:
-		return osd.Key{}, fmt.Errorf("the Secret %s in namespace %s is gone: restore it. No other key opens the disk, so none is made", name, cephname.Namespace)
-	default:
-		c, err := b.cluster(ctx, s)
-		if err != nil {
-			return osd.Key{}, err
-		}
-		if secret, err = cephpod.Of(c).DiskKey(b.Random, uuid); err != nil {
-			return osd.Key{}, err
-		}
-		if err := b.Client.Create(ctx, secret); err != nil {
-			return osd.Key{}, fmt.Errorf("create secret %s: %w", name, err)
-		}
+	if secret, err = cephpod.Of(c).DiskKey(b.Random, uuid); err != nil {
+		return osd.Key{}, err
 	}
-	key, err := osd.NewKey(secret.Data[cephname.KeyDisk])
-	if err != nil {
-		return osd.Key{}, fmt.Errorf("the Secret %s in namespace %s: %w: restore it", name, cephname.Namespace, err)
+	if err := b.Client.Create(ctx, secret); err != nil {
+		return osd.Key{}, fmt.Errorf("create secret %s: %w", name, err)
 	}
-	return key, nil
+	return p.OpenDisk(secret, uuid)
 }
 
 // dropKey removes the key of a disk that is clean, or off the record. That it is not in use any more is put on record before.
@@ -98,7 +95,17 @@ func (b *Backend) dropKey(ctx context.Context, s view.Step) error {
 	if err := b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Keyed = false }); err != nil {
 		return err
 	}
-	return b.remove(ctx, s, cephname.DiskKey(s.Cluster, s.Ceph.UUID), &corev1.Secret{})
+	name, secret := cephname.DiskKey(s.Cluster, s.Ceph.UUID), &corev1.Secret{}
+	there, err := b.get(ctx, name, secret)
+	if err != nil || !there {
+		return err
+	}
+	// A person may have made it again without labels. No other Ceph cluster has an OSD of this UUID, so it is the disk's all the same.
+	if of := secret.Labels[cephname.LabelFSID]; of != "" && of != s.UID {
+		return passing("the Secret %s in namespace %s has the label %s=%s of another Ceph cluster. If nobody needs it, run: kubectl -n %s delete secret %s",
+			name, cephname.Namespace, cephname.LabelFSID, of, cephname.Namespace, name)
+	}
+	return client.IgnoreNotFound(b.Client.Delete(ctx, secret, client.Preconditions{UID: new(secret.UID)}))
 }
 
 // out puts on record that the OSD is marked out, and then has it marked. It is the Cluster's own doing, and taken back if the host stays.

@@ -20,7 +20,6 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 	"quarry.storage/quarry/pkg/cephvolume"
-	"quarry.storage/quarry/pkg/osd"
 )
 
 // Keys of the ConfigMap beside the configuration file: the options that Ceph was told, and those that it refuses.
@@ -30,7 +29,7 @@ const (
 )
 
 // workloads reads what is deployed for a Cluster, from the API server itself.
-func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster) (*view.Workloads, error) {
+func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster, members []*v1alpha1.Member) (*view.Workloads, error) {
 	w := &view.Workloads{Tools: map[string]string{}, Sweeps: map[string]bool{}, Pods: map[string]int{}, OSDPods: map[string]bool{}, Stuck: map[string][]string{}}
 	ours := []client.ListOption{client.InNamespace(cephname.Namespace), client.MatchingLabels{cephname.LabelFSID: string(c.UID)}}
 	var deployments appsv1.DeploymentList
@@ -56,21 +55,40 @@ func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster) (*view.Wor
 	for i := range pods.Items {
 		count(w, &pods.Items[i])
 	}
-	return w, errors.Join(b.files(ctx, c, w), b.services(ctx, c, w), b.diskKeys(ctx, c, w))
+	return w, errors.Join(b.files(ctx, c, w), b.services(ctx, c, w), b.diskKeys(ctx, c, members, w))
 }
 
-// diskKeys reads which Secrets have the key of an encrypted disk.
-func (b *Backend) diskKeys(ctx context.Context, c *v1alpha1.Cluster, w *view.Workloads) error {
-	var keys corev1.SecretList
-	err := b.Live.List(ctx, &keys, client.InNamespace(cephname.Namespace), client.MatchingLabels{cephname.LabelFSID: string(c.UID), cephname.LabelDaemon: cephname.ObjectDiskKey})
-	if err != nil {
+// diskKeys reads what the Secrets of the encrypted OSDs on record lack. It finds them by their names, whatever labels they have.
+func (b *Backend) diskKeys(ctx context.Context, c *v1alpha1.Cluster, members []*v1alpha1.Member, w *view.Workloads) error {
+	w.DiskKeys = map[string]string{}
+	var uuids []string
+	for _, m := range members {
+		if m.Spec.Ceph == nil {
+			continue
+		}
+		for _, o := range m.Spec.Ceph.OSDs {
+			if o.Encrypted {
+				uuids = append(uuids, o.UUID)
+			}
+		}
+	}
+	if len(uuids) == 0 {
+		return nil
+	}
+	var all corev1.SecretList
+	if err := b.Live.List(ctx, &all, client.InNamespace(cephname.Namespace)); err != nil {
 		return fmt.Errorf("list the Secrets of Cluster %s: %w", c.Name, err)
 	}
-	w.DiskKeys = map[string]bool{}
-	for _, s := range keys.Items {
-		uuid := s.Annotations[cephname.AnnotationOSD]
-		_, err := osd.NewKey(s.Data[cephname.KeyDisk])
-		w.DiskKeys[uuid] = w.DiskKeys[uuid] || err == nil && s.Name == cephname.DiskKey(c.Name, uuid)
+	named := map[string]*corev1.Secret{}
+	for i := range all.Items {
+		named[all.Items[i].Name] = &all.Items[i]
+	}
+	p := cephpod.Of(c)
+	for _, uuid := range uuids {
+		w.DiskKeys[uuid] = ""
+		if _, err := p.OpenDisk(named[cephname.DiskKey(c.Name, uuid)], uuid); err != nil {
+			w.DiskKeys[uuid] = err.Error()
+		}
 	}
 	return nil
 }

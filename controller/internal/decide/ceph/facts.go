@@ -175,7 +175,7 @@ type Disk struct {
 	Outed, Purged bool
 	// Deployed: the workload of its daemon exists.
 	Deployed Answer
-	// Locked names the Secret with the key of the encrypted disk if that is gone: nobody opens the disk without it. Empty otherwise.
+	// Locked says why nobody opens the encrypted disk: what the Secret with its key lacks. It is empty for a disk that opens.
 	Locked string
 
 	// known: the monitors know the OSD. It is worked out of the map.

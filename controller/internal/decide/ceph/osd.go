@@ -102,7 +102,8 @@ func (w OSDs) bringUp(p *Plan, d Disk, m Map) {
 // lock tells of a disk that nobody opens any more.
 func lock(p *Plan, s Step, d Disk) {
 	if d.Locked != "" {
-		p.wait("The %s is gone, and with it the key of disk %s on %s (osd.%d). Its daemon does not start again: restore the Secret. If it is lost for ever, what is on the disk is lost: approve ReplaceOSD, which the plan of the Cluster offers once Ceph has marked the OSD out.", d.Locked, d.Path, d.Host, s.ID)
+		p.wait("The daemon of disk %s on %s (osd.%d) does not start again, for no key opens the disk: %s. If the key is lost for ever, so is what is on the disk: approve ReplaceOSD, which the plan offers once Ceph has marked the OSD out.",
+			d.Path, d.Host, s.ID, d.Locked)
 	}
 }
 

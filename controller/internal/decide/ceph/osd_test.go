@@ -32,7 +32,7 @@ func disk(id int, changes ...func(*Disk)) Disk {
 	return d
 }
 
-func locked(d *Disk)     { d.Locked = "Secret x" }
+func locked(d *Disk)     { d.Locked = "the Secret x is gone" }
 func leaving(d *Disk)    { d.Leaving = true }
 func undeployed(d *Disk) { d.Deployed = No }
 func empty(d *Disk)      { d.Kind = osd.Empty }

@@ -50,6 +50,33 @@ func (p Plan) DiskKey(random io.Reader, uuid string) (*corev1.Secret, error) {
 	}, nil
 }
 
+// OpenDisk returns the key of the disk of an encrypted OSD that a Secret of that name has; nil for none. The error says why the Secret is not used, and what to do.
+func (p Plan) OpenDisk(secret *corev1.Secret, uuid string) (osd.Key, error) {
+	name := cephname.DiskKey(p.Cluster, uuid)
+	wrong := func(format string, args ...any) (osd.Key, error) {
+		return osd.Key{}, fmt.Errorf("the Secret %s in namespace %s %w", name, cephname.Namespace, fmt.Errorf(format, args...))
+	}
+	if secret == nil {
+		return wrong("is gone: restore it. No other key opens the disk, so none is made")
+	}
+	if !secret.DeletionTimestamp.IsZero() {
+		return wrong("is being deleted: restore it once it is gone. No other key opens the disk, so none is made")
+	}
+	for _, label := range [][2]string{{cephname.LabelFSID, p.FSID}, {cephname.LabelDaemon, cephname.ObjectDiskKey}} {
+		if secret.Labels[label[0]] != label[1] {
+			return wrong("lacks the label %s=%s. If it is the right one, run: kubectl -n %s label --overwrite secret %s %s=%s", label[0], label[1], cephname.Namespace, name, label[0], label[1])
+		}
+	}
+	if secret.Annotations[cephname.AnnotationOSD] != uuid {
+		return wrong("lacks the annotation %s=%s. If it is the right one, run: kubectl -n %s annotate --overwrite secret %s %s=%s", cephname.AnnotationOSD, uuid, cephname.Namespace, name, cephname.AnnotationOSD, uuid)
+	}
+	key, err := osd.NewKey(secret.Data[cephname.KeyDisk])
+	if err != nil {
+		return wrong("has no key of %d bytes in %s: delete it, and restore it (%w)", osd.KeyBytes, cephname.KeyDisk, err)
+	}
+	return key, nil
+}
+
 // passwordBytes is how many random bytes a password is made of: 24 letters, digits, dashes and underscores.
 const passwordBytes = 18
 

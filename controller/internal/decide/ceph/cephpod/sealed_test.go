@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,6 +58,45 @@ func TestDiskKey(t *testing.T) {
 	}
 	if _, err := p.DiskKey(strings.NewReader("short"), sealedUUID); err == nil {
 		t.Error("a key of too few random bytes")
+	}
+}
+
+// TestOpenDisk: a Secret that is not used is told with what it lacks, and with what to do.
+func TestOpenDisk(t *testing.T) {
+	p := Of(&v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "files", UID: fsid}})
+	for name, tt := range map[string]struct {
+		change func(*corev1.Secret)
+		says   []string
+	}{
+		"whole":                      {func(*corev1.Secret) {}, nil},
+		"being deleted":              {func(s *corev1.Secret) { s.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, []string{"is being deleted"}},
+		"no labels":                  {func(s *corev1.Secret) { s.Labels = nil }, []string{"lacks the label quarry.storage/ceph-fsid=" + fsid, "kubectl -n quarry-ceph label"}},
+		"of another Ceph cluster":    {func(s *corev1.Secret) { s.Labels[cephname.LabelFSID] = sealedUUID }, []string{"lacks the label quarry.storage/ceph-fsid=" + fsid}},
+		"the other label is missing": {func(s *corev1.Secret) { delete(s.Labels, cephname.LabelDaemon) }, []string{"lacks the label quarry.storage/ceph-daemon=disk-key"}},
+		"no annotation":              {func(s *corev1.Secret) { s.Annotations = nil }, []string{"lacks the annotation quarry.storage/ceph-osd=" + sealedUUID, "kubectl -n quarry-ceph annotate"}},
+		"no key":                     {func(s *corev1.Secret) { s.Data = nil }, []string{"has no key of 32 bytes", "restore"}},
+		"a key that is in base64":    {func(s *corev1.Secret) { s.Data[cephname.KeyDisk] = bytes.Repeat([]byte("r"), 44) }, []string{"has no key of 32 bytes", "has 44 bytes"}},
+		"a key that is all zeros":    {func(s *corev1.Secret) { s.Data[cephname.KeyDisk] = make([]byte, osd.KeyBytes) }, []string{"has no key of 32 bytes", "zeros"}},
+		"labels of a person's tool":  {func(s *corev1.Secret) { s.Labels["velero.io/restore-name"] = "x" }, nil},
+	} {
+		s, err := p.DiskKey(strings.NewReader(strings.Repeat("r", 40)), sealedUUID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tt.change(s)
+		key, err := p.OpenDisk(s, sealedUUID)
+		if (err != nil) != (len(tt.says) > 0) || key.IsZero() != (err != nil) {
+			t.Errorf("%s: %v, %v", name, key, err)
+			continue
+		}
+		for _, says := range tt.says {
+			if !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), cephname.DiskKey("files", sealedUUID)) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if _, err := p.OpenDisk(nil, sealedUUID); err == nil || !strings.Contains(err.Error(), "is gone: restore it") {
+		t.Errorf("none: %v", err)
 	}
 }
 

@@ -20,7 +20,7 @@ func sealedOSD(wants bool, change func(*v1alpha1.MemberOSD)) Observation {
 	if change != nil {
 		change(r)
 	}
-	o.Workloads.DiskKeys = map[string]bool{diskUUID: true}
+	o.Workloads.DiskKeys = map[string]string{diskUUID: ""}
 	return o
 }
 
@@ -40,6 +40,7 @@ func TestEncrypted(t *testing.T) {
 		"nobody wants it":                   {false, clear, nil, "", "", ""},
 		"the spec does not want it now":     {false, nil, nil, metav1.ConditionUnknown, v1alpha1.ReasonDisksNotEncrypted, "0 of 1"},
 		"its key is gone":                   {true, nil, gone, metav1.ConditionFalse, v1alpha1.ReasonDiskKeyMissing, cephname.DiskKey("files", diskUUID)},
+		"its key lacks a label":             {true, nil, func(o *Observation) { o.Workloads.DiskKeys[diskUUID] = "it lacks the label x" }, metav1.ConditionFalse, v1alpha1.ReasonDiskKeyMissing, "lacks the label x"},
 		"its key is gone, and it is unused": {true, func(r *v1alpha1.MemberOSD) { r.Keyed = false }, gone, metav1.ConditionTrue, v1alpha1.ReasonDisksEncrypted, ""},
 		"nobody knows which keys there are": {true, nil, func(o *Observation) { o.Workloads = nil }, metav1.ConditionTrue, v1alpha1.ReasonDisksEncrypted, ""},
 		"no OSD yet":                        {true, nil, func(o *Observation) { o.World.Members[0].Spec.Ceph.OSDs = nil }, metav1.ConditionFalse, v1alpha1.ReasonPending, ""},

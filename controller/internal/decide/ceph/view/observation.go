@@ -68,8 +68,8 @@ type Workloads struct {
 	Metrics bool
 	// Dashboard is what is there for the dashboard.
 	Dashboard Dashboard
-	// DiskKeys has the UUIDs of encrypted OSDs whose Secret has a key.
-	DiskKeys map[string]bool
+	// DiskKeys says what is wrong with the Secret of each encrypted OSD on record, by UUID; empty for one that opens its disk.
+	DiskKeys map[string]string
 	// Left is true while a Secret or ConfigMap is there.
 	Left bool
 }

@@ -134,13 +134,17 @@ func (v *View) disks() []ceph.Disk {
 	return out
 }
 
-// locked names the Secret with the key of an encrypted disk if that is gone; empty otherwise. Until the key is on record as used another one is made.
+// locked says why nobody opens an encrypted disk: what its Secret lacks. It is empty for a disk that opens. Until the key is on record as used another one is made.
 func (v *View) locked(o v1alpha1.MemberOSD) string {
 	w := v.seen.Workloads
-	if !o.Encrypted || !o.Keyed || w == nil || w.DiskKeys[o.UUID] {
+	if !o.Encrypted || !o.Keyed || w == nil {
 		return ""
 	}
-	return fmt.Sprintf("Secret %s in namespace %s", cephname.DiskKey(v.seen.Cluster.Name, o.UUID), cephname.Namespace)
+	if wrong, read := w.DiskKeys[o.UUID]; read {
+		return wrong
+	}
+	_, err := cephpod.Of(v.seen.Cluster).OpenDisk(nil, o.UUID)
+	return err.Error()
 }
 
 // wantsEncrypted reports whether disks that are taken now are to be encrypted.
@@ -160,8 +164,8 @@ func (v *View) encrypted() []metav1.Condition {
 			total++
 			if !o.Encrypted {
 				clear = append(clear, fmt.Sprintf("%s on %s", o.Path, n))
-			} else if gone := v.locked(o); gone != "" {
-				lost = append(lost, fmt.Sprintf("%s (disk %s on %s)", gone, o.Path, n))
+			} else if wrong := v.locked(o); wrong != "" {
+				lost = append(lost, fmt.Sprintf("disk %s on %s: %s", o.Path, n, wrong))
 			}
 		}
 	}
@@ -171,7 +175,7 @@ func (v *View) encrypted() []metav1.Condition {
 	case !wants && len(clear) == total && meta.FindStatusCondition(c.Status.Conditions, t) == nil:
 		return nil
 	case len(lost) > 0:
-		return []metav1.Condition{no(t, v1alpha1.ReasonDiskKeyMissing, "Gone is the key of an encrypted disk: "+backend.Shorten(lost, 5))}
+		return []metav1.Condition{no(t, v1alpha1.ReasonDiskKeyMissing, "No key opens encrypted disks: "+backend.Shorten(lost, 5))}
 	case wants && total == 0:
 		return []metav1.Condition{no(t, v1alpha1.ReasonPending, "No disk is an OSD yet.")}
 	case wants && len(clear) > 0:

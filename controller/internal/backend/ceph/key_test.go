@@ -1,0 +1,105 @@
+package ceph
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/ceph/view"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+)
+
+const (
+	fsid    = "11111111-2222-4333-8444-555555555555"
+	another = "11111111-2222-4333-8444-666666666666"
+	disk    = "aaaaaaaa-bbbb-5ccc-8ddd-eeeeeeeeeeee"
+)
+
+// keyed is a Cluster with one encrypted OSD on record, and its Secret as change leaves it; nil for none.
+func keyed(t *testing.T, change func(*corev1.Secret)) (*Backend, *v1alpha1.Cluster, *v1alpha1.Member, view.Step) {
+	t.Helper()
+	kinds := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(kinds), v1alpha1.AddToScheme(kinds)); err != nil {
+		t.Fatal(err)
+	}
+	c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "files", UID: fsid}}
+	m := &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "files.n1"}}
+	m.Spec.Of.UID, m.Spec.Ceph = fsid, &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{UUID: disk, Encrypted: true, Keyed: true}}}
+	objects := []client.Object{c, m}
+	if change != nil {
+		secret, err := cephpod.Of(c).DiskKey(strings.NewReader(strings.Repeat("r", 32)), disk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret.UID = "secret"
+		change(secret)
+		objects = append(objects, secret)
+	}
+	api := fake.NewClientBuilder().WithScheme(kinds).WithObjects(objects...).Build()
+	s := view.Step{Ceph: decideceph.Step{UUID: disk}}
+	s.Cluster, s.UID, s.Member = "files", fsid, m.Name
+	return New(Config{Client: api, Live: api}), c, m, s
+}
+
+func bareLabels(s *corev1.Secret) { s.Labels = nil }
+func foreign(s *corev1.Secret)    { s.Labels[cephname.LabelFSID] = another }
+
+// TestDiskKeys: what the look says of a Secret is what the step says that reads it, and it is found by its name.
+func TestDiskKeys(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*corev1.Secret)
+		says   string
+	}{
+		"whole":         {func(*corev1.Secret) {}, ""},
+		"gone":          {nil, "is gone: restore it"},
+		"no labels":     {bareLabels, "lacks the label quarry.storage/ceph-fsid=" + fsid},
+		"another's":     {foreign, "lacks the label quarry.storage/ceph-fsid=" + fsid},
+		"no annotation": {func(s *corev1.Secret) { s.Annotations = nil }, "lacks the annotation"},
+		"no key":        {func(s *corev1.Secret) { s.Data[cephname.KeyDisk] = bytes.Repeat([]byte("r"), 31) }, "has no key of 32 bytes"},
+	} {
+		b, c, m, s := keyed(t, tt.change)
+		w := &view.Workloads{}
+		if err := b.diskKeys(t.Context(), c, []*v1alpha1.Member{m}, w); err != nil {
+			t.Fatal(err)
+		}
+		told, read := w.DiskKeys[disk]
+		if !read || !strings.Contains(told, tt.says) || (told == "") != (tt.says == "") {
+			t.Errorf("%s: %q", name, told)
+		}
+		key, err := b.diskKey(t.Context(), s, disk, false)
+		if key.IsZero() != (told != "") || err != nil && err.Error() != told {
+			t.Errorf("%s: the look says %q, the step %v", name, told, err)
+		}
+	}
+}
+
+// TestDropKey: a Secret that a person made without labels goes with its disk. One with the label of another Ceph cluster stays, and the person is told what to do.
+func TestDropKey(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*corev1.Secret)
+		says   string
+	}{
+		"whole": {func(*corev1.Secret) {}, ""}, "gone": {nil, ""}, "no labels": {bareLabels, ""}, "another's": {foreign, "kubectl -n quarry-ceph delete secret"},
+	} {
+		b, _, _, s := keyed(t, tt.change)
+		err := b.dropKey(t.Context(), s)
+		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+		there, err := b.get(t.Context(), cephname.DiskKey("files", disk), &corev1.Secret{})
+		if there != (tt.says != "") || err != nil {
+			t.Errorf("%s: there %t, %v", name, there, err)
+		}
+	}
+}
