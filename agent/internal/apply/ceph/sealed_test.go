@@ -35,8 +35,8 @@ var errDied = errors.New("the agent died")
 // do is one call.
 func (m *machine) do(name string, effect func() error) error {
 	m.calls = append(m.calls, name)
-	if m.die == len(m.calls) && !m.after {
-		return errDied
+	if m.die > 0 && (m.die < len(m.calls) || m.die == len(m.calls) && !m.after) {
+		return errDied // Nothing is done after a death: what is deferred has no effect either.
 	}
 	if err := m.wrong[name]; err != nil {
 		return err
@@ -44,8 +44,8 @@ func (m *machine) do(name string, effect func() error) error {
 	if err := effect(); err != nil {
 		return err
 	}
-	if m.die > 0 && m.die <= len(m.calls) {
-		return errDied // Nothing is done after a death: what is deferred fails too.
+	if m.die == len(m.calls) {
+		return errDied
 	}
 	return nil
 }
