@@ -206,23 +206,42 @@ func TestCeph_encryptedUnable(t *testing.T) {
 	k.sealed("n1")
 }
 
-// TestCeph_keyBeforeItIsUsed: a key that was made and not used may be made anew.
+// TestCeph_keyBeforeItIsUsed: nothing was encrypted yet with a key that is not on record as used, so that another one is made when it is lost. From then on that one is the only one.
 func TestCeph_keyBeforeItIsUsed(t *testing.T) {
 	k := newCeph(t, "n1")
 	k.addFiles(func(s *v1alpha1.ClusterSpec) { s.Ceph = &v1alpha1.CephSpec{Encrypted: true, Replicas: 1} }, "n1")
-	k.until(func(*v1alpha1.Cluster) string {
-		if m := k.member("files", "n1"); m == nil || m.Spec.Ceph == nil || len(m.Spec.Ceph.OSDs) == 0 {
+	var uuid string
+	// No pod runs meanwhile: the disk goes on record, and without monitors nobody gets to encrypt it.
+	k.suite.until("files", func(*v1alpha1.Cluster) string {
+		m := k.member("files", "n1")
+		if m == nil || m.Spec.Ceph == nil || len(m.Spec.Ceph.OSDs) == 0 {
 			return "no disk is on record"
 		}
+		uuid = m.Spec.Ceph.OSDs[0].UUID
 		return ""
 	})
-	r := k.member("files", "n1").Spec.Ceph.OSDs[0]
-	if !r.Keyed {
-		// Nothing was encrypted with it yet, so its loss loses nothing.
-		if err := k.client.Delete(t.Context(), k.diskKeys()[r.UUID]); client.IgnoreNotFound(err) != nil {
-			t.Fatal(err)
+	unused := func() {
+		t.Helper()
+		if r := k.member("files", "n1").Spec.Ceph.OSDs; len(r) != 1 || !r[0].Encrypted || r[0].Keyed || !k.agents["n1"].IsEmpty("sdb") {
+			t.Fatalf("on record is %+v, and the disk carries %+v", r, k.agents["n1"].Marks("sdb"))
 		}
 	}
+	unused()
+	lost := k.diskKeys()[uuid]
+	if lost == nil {
+		t.Fatal("the disk is on record, and its key is not made")
+	}
+	if err := k.client.Delete(t.Context(), lost); err != nil {
+		t.Fatal(err)
+	}
+	// The loss of such a key loses nothing, so it is not told as one.
+	for range 3 {
+		k.suite.until("files", hasCondition(v1alpha1.ConditionDisksEncrypted, metav1.ConditionTrue, v1alpha1.ReasonDisksEncrypted))
+	}
+	unused()
 	k.until(k.served(1, 1))
 	k.sealed("n1")
+	if got := k.diskKeys()[uuid]; string(got.Data[cephname.KeyDisk]) == string(lost.Data[cephname.KeyDisk]) {
+		t.Error("the key that was lost is used")
+	}
 }
