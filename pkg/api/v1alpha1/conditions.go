@@ -37,7 +37,7 @@ const (
 	ConditionCephConfigured = "CephConfigured"
 	// ConditionBlocklistKnown: the record of the Cluster says why each address on Ceph's blocklist is there. Ready does not depend on it.
 	ConditionBlocklistKnown = "BlocklistKnown"
-	// ConditionDisksEncrypted: every OSD of a Cluster that wants encrypted disks has one, and its key is there. Ready does not depend on it.
+	// ConditionDisksEncrypted: the disk of every OSD is encrypted, and the Secret of each has its key. Only a Cluster that wants or wanted encrypted disks has it. Ready does not depend on it.
 	ConditionDisksEncrypted = "DisksEncrypted"
 	// ConditionCopiesSafe: there are as many copies of everything as survive one loss while another host is away. Ready does not depend on it.
 	ConditionCopiesSafe = "CopiesSafe"
@@ -253,9 +253,11 @@ const (
 	ReasonCephConfigured  = "CephConfigured"
 	ReasonCopiesSafe      = "CopiesSafe"
 	ReasonDisksEncrypted  = "DisksEncrypted"
-	// ReasonDisksNotEncrypted: OSDs from before the spec wanted encrypted disks are in the clear. ReasonDiskKeyMissing: the Secret with the key of a disk is gone.
+	// ReasonDisksNotEncrypted: OSDs from before the spec wanted encrypted disks are in the clear. ReasonDiskKeyMissing: the Secret with the key of a disk is gone, or does not have what is needed.
+	// ReasonEncryptionOff: the spec does not want encrypted disks any more. Those that are encrypted stay so.
 	ReasonDisksNotEncrypted = "DisksNotEncrypted"
 	ReasonDiskKeyMissing    = "DiskKeyMissing"
+	ReasonEncryptionOff     = "EncryptionOff"
 	ReasonBlocklistKnown    = "BlocklistKnown"
 	ReasonClientsBlocked    = "ClientsBlocked"
 	ReasonDaemonsCurrent    = "DaemonsCurrent"

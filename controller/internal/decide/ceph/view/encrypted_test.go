@@ -38,15 +38,17 @@ func TestEncrypted(t *testing.T) {
 		"all are":                           {true, nil, nil, metav1.ConditionTrue, v1alpha1.ReasonDisksEncrypted, "stores of the monitors"},
 		"one is not":                        {true, clear, nil, metav1.ConditionFalse, v1alpha1.ReasonDisksNotEncrypted, "1 of 1"},
 		"nobody wants it":                   {false, clear, nil, "", "", ""},
-		"the spec does not want it now":     {false, nil, nil, metav1.ConditionUnknown, v1alpha1.ReasonDisksNotEncrypted, "0 of 1"},
+		"the spec does not want it now":     {false, nil, nil, metav1.ConditionTrue, v1alpha1.ReasonEncryptionOff, "stay so"},
+		"nor then, and its key is gone":     {false, nil, gone, metav1.ConditionFalse, v1alpha1.ReasonDiskKeyMissing, "is gone"},
+		"nor then, and nobody knows keys":   {false, nil, func(o *Observation) { o.Workloads = nil }, metav1.ConditionUnknown, v1alpha1.ReasonPending, ""},
 		"its key is gone":                   {true, nil, gone, metav1.ConditionFalse, v1alpha1.ReasonDiskKeyMissing, cephname.DiskKey("files", diskUUID)},
 		"its key lacks a label":             {true, nil, func(o *Observation) { o.Workloads.DiskKeys[diskUUID] = "it lacks the label x" }, metav1.ConditionFalse, v1alpha1.ReasonDiskKeyMissing, "lacks the label x"},
 		"its key is gone, and it is unused": {true, func(r *v1alpha1.MemberOSD) { r.Keyed = false }, gone, metav1.ConditionTrue, v1alpha1.ReasonDisksEncrypted, ""},
-		"nobody knows which keys there are": {true, nil, func(o *Observation) { o.Workloads = nil }, metav1.ConditionTrue, v1alpha1.ReasonDisksEncrypted, ""},
+		"nobody knows which keys there are": {true, nil, func(o *Observation) { o.Workloads = nil }, metav1.ConditionUnknown, v1alpha1.ReasonPending, ""},
 		"no OSD yet":                        {true, nil, func(o *Observation) { o.World.Members[0].Spec.Ceph.OSDs = nil }, metav1.ConditionFalse, v1alpha1.ReasonPending, ""},
 		"it was told before": {false, clear, func(o *Observation) {
 			o.Cluster.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionDisksEncrypted}}
-		}, metav1.ConditionUnknown, v1alpha1.ReasonDisksNotEncrypted, "1 of 1"},
+		}, metav1.ConditionUnknown, v1alpha1.ReasonEncryptionOff, "1 of 1"},
 	} {
 		o := sealedOSD(tt.wants, tt.record)
 		if tt.change != nil {

@@ -153,12 +153,8 @@ func (v *View) wantsEncrypted() bool {
 	return c != nil && c.Encrypted
 }
 
-// encrypted says which OSDs are not as the spec wants, or have lost their keys. There is nothing to say of a Cluster that has no encrypted disk, and never wanted one.
-func (v *View) encrypted() []metav1.Condition {
-	const t = v1alpha1.ConditionDisksEncrypted
-	c := v.seen.Cluster
-	var clear, lost []string
-	total := 0
+// sealed tells the disks of OSDs on record that are in the clear, those that nobody opens, with the reason, and how many there are in all.
+func (v *View) sealed() (clear, lost []string, total int) {
 	for _, n := range v.nodes() {
 		for _, o := range record(v.member(n)).OSDs {
 			total++
@@ -169,10 +165,17 @@ func (v *View) encrypted() []metav1.Condition {
 			}
 		}
 	}
+	return clear, lost, total
+}
+
+// encrypted says which OSDs are not as the spec wants, or have lost their keys. There is nothing to say of a Cluster that has no encrypted disk, and never wanted one.
+func (v *View) encrypted() []metav1.Condition {
+	const t = v1alpha1.ConditionDisksEncrypted
+	clear, lost, total := v.sealed()
 	wants := v.wantsEncrypted()
 	const beside = "The stores of the monitors, which have Ceph's keys, and the network are not encrypted by that."
 	switch {
-	case !wants && len(clear) == total && meta.FindStatusCondition(c.Status.Conditions, t) == nil:
+	case !wants && len(clear) == total && meta.FindStatusCondition(v.seen.Cluster.Status.Conditions, t) == nil:
 		return nil
 	case len(lost) > 0:
 		return []metav1.Condition{no(t, v1alpha1.ReasonDiskKeyMissing, "No key opens encrypted disks: "+backend.Shorten(lost, 5))}
@@ -180,8 +183,12 @@ func (v *View) encrypted() []metav1.Condition {
 		return []metav1.Condition{no(t, v1alpha1.ReasonPending, "No disk is an OSD yet.")}
 	case wants && len(clear) > 0:
 		return []metav1.Condition{no(t, v1alpha1.ReasonDisksNotEncrypted, fmt.Sprintf("%d of %d OSDs were made before the spec wanted encrypted disks, and stay in the clear until they are replaced: %s", len(clear), total, backend.Shorten(clear, 5)))}
+	case !wants && (total == 0 || len(clear) > 0):
+		return []metav1.Condition{backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonEncryptionOff, fmt.Sprintf("The spec does not want encrypted disks. %d of %d OSDs are in the clear.", len(clear), total))}
+	case v.seen.Workloads == nil:
+		return []metav1.Condition{backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "Nobody has read yet which keys of encrypted disks there are.")}
 	case !wants:
-		return []metav1.Condition{backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonDisksNotEncrypted, fmt.Sprintf("The spec does not want encrypted disks. %d of %d OSDs are in the clear.", len(clear), total))}
+		return []metav1.Condition{yes(t, v1alpha1.ReasonEncryptionOff, fmt.Sprintf("The disks of all %d OSDs are encrypted and stay so. The spec does not want encrypted disks, so that others are taken in the clear.", total))}
 	}
 	return []metav1.Condition{yes(t, v1alpha1.ReasonDisksEncrypted, fmt.Sprintf("The disks of all %d OSDs are encrypted. %s", total, beside))}
 }
