@@ -59,6 +59,7 @@ func Judge(f Facts, types []string) []Finding {
 			r.part(f, "nfsv4", Problem, "the NFS client")
 		case Ceph:
 			r.part(f, "ceph", Problem, "the client of CephFS")
+			r.part(f, "dm_crypt", Notice, "the encryption of disks that spec.ceph.encrypted asks for")
 		}
 	}
 	return r.findings

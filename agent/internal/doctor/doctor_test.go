@@ -13,7 +13,7 @@ func sound() Facts {
 		Name: "n1", Release: "6.12", Version: "v1", InImage: true,
 		Programs: []Program{{"lvm", Node, true}, {"thin_check", Lvm, true}, {"iscsiadm", Iscsi, true}},
 		Parts: map[string]Part{
-			"ceph": {Loadable: true}, "dm_mod": here, "dm_multipath": here, "dm_snapshot": here, "dm_thin_pool": here, "iscsi_tcp": {Loadable: true}, "nfsv4": here, "xfs": here,
+			"ceph": {Loadable: true}, "dm_crypt": here, "dm_mod": here, "dm_multipath": here, "dm_snapshot": here, "dm_thin_pool": here, "iscsi_tcp": {Loadable: true}, "nfsv4": here, "xfs": here,
 		},
 		Udev: Answer{Yes: true}, Clock: Answer{Yes: true},
 		Initiator: Initiator{Name: "iqn.2026-01.org.example:n1", OfHost: true},
@@ -36,6 +36,8 @@ func TestJudge(t *testing.T) {
 		{"no initiator in the kernel", func(f *Facts) { f.Parts["iscsi_tcp"] = Part{} }, Iscsi, Problem, "no iSCSI initiator (iscsi_tcp)"},
 		{"nobody can tell", func(f *Facts) { f.Parts["nfsv4"] = Part{Unread: "no modprobe"} }, Nfs, Unknown, "no modprobe"},
 		{"a part that was not looked at", func(f *Facts) { delete(f.Parts, "ceph") }, Ceph, Problem, "no client of CephFS"},
+		{"no encryption of disks", func(f *Facts) { f.Parts["dm_crypt"] = Part{} }, Ceph, Notice, "encryption of disks"},
+		{"nobody can tell of encryption", func(f *Facts) { f.Parts["dm_crypt"] = Part{Unread: "no modprobe"} }, Ceph, Notice, "no modprobe"},
 		{"no thin pools", func(f *Facts) { f.Parts["dm_thin_pool"] = Part{} }, Lvm, Notice, "thin pools"},
 		{"nobody can tell of thin pools", func(f *Facts) { f.Parts["dm_thin_pool"] = Part{Unread: "no modprobe"} }, Lvm, Notice, "no modprobe"},
 		{"no device-mapper", func(f *Facts) { f.Parts["dm_mod"] = Part{} }, Iscsi, Problem, "device-mapper"},

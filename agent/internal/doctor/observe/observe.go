@@ -48,7 +48,7 @@ type Config struct {
 const timeout = time.Minute
 
 // parts are the parts of the kernel that storage types need.
-var parts = []string{"ceph", "dm_mod", "dm_multipath", "dm_snapshot", "dm_thin_pool", "iscsi_tcp", "nfsv4", "xfs"}
+var parts = []string{"ceph", "dm_crypt", "dm_mod", "dm_multipath", "dm_snapshot", "dm_thin_pool", "iscsi_tcp", "nfsv4", "xfs"}
 
 // Look observes the node.
 func Look(ctx context.Context, cfg Config) doctor.Facts {

@@ -86,7 +86,7 @@ func TestLook(t *testing.T) {
 	want := doctor.Facts{
 		Name: "n1", Version: "v1", Release: "6.12.1", InImage: true, Udev: doctor.Answer{Yes: true}, Clock: doctor.Answer{Yes: true},
 		Parts: map[string]doctor.Part{
-			"ceph": {Unread: "no modprobe"}, "dm_mod": {Here: true}, "iscsi_tcp": {Loadable: true}, "dm_multipath": {}, "dm_snapshot": {}, "dm_thin_pool": {}, "nfsv4": {}, "xfs": {},
+			"ceph": {Unread: "no modprobe"}, "dm_crypt": {}, "dm_mod": {Here: true}, "iscsi_tcp": {Loadable: true}, "dm_multipath": {}, "dm_snapshot": {}, "dm_thin_pool": {}, "nfsv4": {}, "xfs": {},
 		},
 		Initiator: doctor.Initiator{Name: "iqn.2026-01.org.example:n1", HostTool: "/usr/sbin/iscsiadm"},
 		Multipath: doctor.Multipath{Runs: true, Overrides: "12", Queueing: []string{"NETAPP LUN"}},
