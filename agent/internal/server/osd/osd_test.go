@@ -88,20 +88,21 @@ func TestPrepare_encrypted(t *testing.T) {
 	for name, tt := range map[string]struct {
 		encrypted bool
 		key       []byte
-		valid     bool
+		says      string
 	}{
-		"with its key": {true, secret, true}, "without": {true, nil, false}, "with a short one": {true, secret[1:], false},
-		"zeroes": {true, make([]byte, osd.KeyBytes), false}, "in the clear, with a key": {false, secret, false}, "in the clear": {false, nil, true},
+		"with its key": {true, secret, ""}, "without": {true, nil, "no key is given"}, "with a short one": {true, secret[1:], "31 bytes"},
+		"zeroes": {true, make([]byte, osd.KeyBytes), "zeros"}, "in the clear, with a key": {false, secret, "a key is given for an OSD that is not"}, "in the clear": {false, nil, ""},
 	} {
+		valid := tt.says == ""
 		n := &node{}
 		_, err := served(n).PrepareOsd(t.Context(), &agentv1.PrepareOsdRequest{
 			Device: &agentv1.DeviceIdentity{Path: "/dev/x"}, Osd: &agentv1.OsdIdentity{ClusterUid: uid, Uuid: uid, Fsid: uid, Id: new(int32(0)), Encrypted: tt.encrypted},
 			ToolsContainer: strings.Repeat("0", 64), Key: tt.key,
 		})
-		if (err == nil) != tt.valid || !tt.valid && (!errors.Is(err, plan.ErrInvalid) || len(n.asked) > 0) {
+		if (err == nil) != valid || !valid && (!errors.Is(err, plan.ErrInvalid) || !strings.Contains(err.Error(), tt.says) || len(n.asked) > 0) {
 			t.Errorf("%s: %v, %d calls", name, err, len(n.asked))
 		}
-		if tt.valid && (n.asked[0].Want.Encrypted != tt.encrypted || !bytes.Equal(n.asked[0].Key.Reveal(), tt.key)) {
+		if valid && (n.asked[0].Want.Encrypted != tt.encrypted || !bytes.Equal(n.asked[0].Key.Reveal(), tt.key)) {
 			t.Errorf("%s: %+v", name, n.asked[0])
 		}
 	}

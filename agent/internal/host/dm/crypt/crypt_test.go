@@ -44,6 +44,7 @@ func TestClose(t *testing.T) {
 		want  error
 	}{
 		"closes it":                            {[]run.Step{mapped("Live", "0"), on("8:16"), remove}, nil},
+		"one with a table beside the live one": {[]run.Step{mapped("Both", "0"), on("8:16"), remove}, nil},
 		"there is none":                        {[]run.Step{says("No devices found\n", info...)}, nil},
 		"there are others":                     {[]run.Step{says("vg-lv LVM-x Live 252 0 1\n", info...)}, nil},
 		"an opening that was cut off":          {[]run.Step{mapped("None", "0"), remove}, nil},

@@ -39,7 +39,8 @@ ln -snf "$DEVICE" "$data/block"
 ceph --connect-timeout 20 auth get-or-create "osd.$ID" mon 'allow profile osd' mgr 'allow profile osd' osd 'allow *' -o /etc/ceph-own/keyring
 `
 
-// openOSD opens the encrypted disk of an OSD, if it is the disk that it is deployed for, and leaves one open that is. What an opening that was cut off has left has no table. Udev's
+// openOSD opens the encrypted disk of an OSD, if it is the disk that it is deployed for, and leaves one open that is. What an opening that was cut off has left has no table that is live; one
+// with a live table and another beside it ("Both") is open, as it is for the agent. Udev's
 // semaphores are those of another IPC namespace, so nodes are made without it; and the kernel's keyrings are those of this container, which ends. The mapping is closed
 // by the agent, when the disk is given back, or by the end of the node.
 const openOSD = `set -eu
@@ -56,18 +57,18 @@ if [ "$(said UUID)" != "$UUID" ] || [ "$(said Subsystem)" != "$FSID" ] || [ "$(s
 fi
 have=$(state)
 case "$have" in
-"" | "$want Live "*) ;;
+"" | "$want Live "* | "$want Both "*) ;;
 "$want "*) dmsetup remove "$name" ;;
 *) refuse "another mapping has the name: $have" ;;
 esac
 case "$have" in
-"$want Live "*) ;;
+"$want Live "* | "$want Both "*) ;;
 *) cryptsetup open --disable-locks --disable-keyring --batch-mode --type luks2 --key-file /etc/ceph-disk/key --keyfile-size 32 "$DEVICE" "$name" ;;
 esac
 set -- $(dmsetup table "$name")
 if [ $# -lt 8 ] || [ "$3" != crypt ] || [ "$7" != "$(number "$DEVICE")" ]; then refuse "the mapping $name is not of this disk"; fi
 set -- $(state)
-if [ "$1 $2" != "$want Live" ]; then refuse "the mapping $name is $1 $2"; fi
+if [ "$1 $2" != "$want Live" ] && [ "$1 $2" != "$want Both" ]; then refuse "the mapping $name is $1 $2"; fi
 if [ "$(number "/dev/mapper/$name" 2>/dev/null)" != "$3:$4" ]; then dmsetup mknodes "$name"; fi
 DEVICE=/dev/mapper/$name
 `
