@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 )
@@ -46,6 +47,16 @@ func MappingUUID(uuid string) string {
 	return "CRYPT-LUKS2-" + strings.ReplaceAll(uuid, "-", "") + "-" + MappingName(uuid)
 }
 
+// Kinds of headers that are not whole, for errors.Is.
+var (
+	// ErrCut means that the writing of the header was cut off after its first 4 KiB. No OSD ever ran under such a header alone.
+	ErrCut = errors.New("the writing of it was cut off")
+	// ErrTorn means that its check sum is wrong. It may have been whole once.
+	ErrTorn = errors.New("wrong check sum")
+	// ErrAltered means that somebody wrote it so: its check sum is right, or no writing that was cut off leaves it so, and it is not what Quarry makes.
+	ErrAltered = errors.New("somebody altered it")
+)
+
 // Header is a header of LUKS2 with the label of our OSDs, at one of its two places.
 type Header struct {
 	// Offset of the header, in bytes.
@@ -54,7 +65,7 @@ type Header struct {
 	UUID, FSID string
 	// Sequence is higher in the younger header.
 	Sequence uint64
-	// Err says why the header is not whole; nil if it is. What follows is known of a whole one only.
+	// Err says why the header is not whole, see ErrCut, ErrTorn and ErrAltered; nil if it is. What follows is known of a whole one only.
 	Err error
 	// SizeBytes of the disk when the OSD was made.
 	SizeBytes int64
@@ -97,23 +108,31 @@ func parseHeader(b []byte, off int64) (Header, bool) {
 	return h, true
 }
 
-// whole reads the rest of the header, and returns an error if that is not what cryptsetup wrote for us.
+// whole reads the rest of the header, and returns an error if that is not what cryptsetup wrote for us. What stands in its first 4 KiB is there from the first write on.
 func (h *Header) whole(b []byte) error {
 	be := binary.BigEndian
 	switch {
 	case be.Uint64(b[atSize:]) != HeaderBytes:
-		return fmt.Errorf("its size is %d", be.Uint64(b[atSize:]))
+		return fmt.Errorf("%w: its size is %d", ErrAltered, be.Uint64(b[atSize:]))
 	case be.Uint64(b[atOffset:]) != uint64(h.Offset):
-		return fmt.Errorf("it is that for offset %d", be.Uint64(b[atOffset:]))
+		return fmt.Errorf("%w: it is that for offset %d", ErrAltered, be.Uint64(b[atOffset:]))
 	case field(b, atAlgorithm, 32) != "sha256":
-		return fmt.Errorf("its check sum is of kind %q", field(b, atAlgorithm, 32))
+		return fmt.Errorf("%w: its check sum is of kind %q", ErrAltered, field(b, atAlgorithm, 32))
 	}
-	plain := bytes.Clone(b)
+	plain, text := bytes.Clone(b), bytes.TrimRight(b[binaryBytes:], "\x00")
 	clear(plain[atSum : atSum+64])
 	if sum := sha256.Sum256(plain); !bytes.Equal(sum[:], b[atSum:atSum+len(sum)]) {
-		return errors.New("wrong check sum")
+		// A text that ends too early was never written to its end, or somebody overwrote it with zeroes.
+		var any json.RawMessage
+		if err := json.NewDecoder(bytes.NewReader(text)).Decode(&any); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return ErrCut
+		}
+		return ErrTorn
 	}
-	return h.metadata(bytes.TrimRight(b[binaryBytes:], "\x00"))
+	if err := h.metadata(text); err != nil {
+		return fmt.Errorf("%w: %w", ErrAltered, err)
+	}
+	return nil
 }
 
 // area is a part of the disk, with numbers as text.
@@ -141,8 +160,9 @@ func (h *Header) metadata(text []byte) error {
 		return errors.New("the data do not begin at 16 MiB")
 	}
 	slot := area{strconv.Itoa(HeadersBytes), strconv.Itoa(SlotsBytes - HeadersBytes)}
-	if s, only := m.Keyslots["0"]; !only || len(m.Keyslots) != 1 || s.Area != slot {
-		return errors.New("it has other key slots than the one that was made")
+	// People add slots of their own, such as one for a passphrase in a safe.
+	if s, there := m.Keyslots["0"]; !there || s.Area != slot {
+		return errors.New("the key slot that was made is not there any more")
 	}
 	for _, t := range m.Tokens {
 		switch t.Type {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,7 +35,7 @@ func sealedHeaders(t *testing.T, name string) []byte {
 }
 
 func TestParseHeaders_recorded(t *testing.T) {
-	for name, ready := range map[string]bool{"luks-made": false, "luks-ready": true} {
+	for name, ready := range map[string]bool{"luks-made": false, "luks-ready": true, "luks-added": true} {
 		b := sealedHeaders(t, name)
 		got := osd.ParseHeaders(b)
 		if len(got) != 2 || len(b) != osd.HeadersBytes {
@@ -50,6 +51,30 @@ func TestParseHeaders_recorded(t *testing.T) {
 	want := osd.ParseHeaders(sealedHeaders(t, "luks-ready"))
 	if got := osd.ParseHeaders(osdtest.Headers(want[0])); len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestParseHeaders_kinds: what cryptsetup wrote later is told from what was not written to its end, and from what was damaged.
+func TestParseHeaders_kinds(t *testing.T) {
+	for name, tt := range map[string]struct {
+		from   string
+		change func(b []byte)
+		want   error
+	}{
+		"the key was changed":       {"luks-changed", func([]byte) {}, osd.ErrAltered},
+		"nothing after 4 KiB":       {"luks-ready", func(b []byte) { clear(b[osd.BlockBytes:osd.HeaderBytes]) }, osd.ErrCut},
+		"its text ends after 512":   {"luks-ready", func(b []byte) { clear(b[osd.BlockBytes+512 : osd.HeaderBytes]) }, osd.ErrCut},
+		"a changed byte":            {"luks-ready", func(b []byte) { b[osd.BlockBytes+100] ^= 1 }, osd.ErrTorn},
+		"a sector of zeroes":        {"luks-ready", func(b []byte) { clear(b[osd.BlockBytes : osd.BlockBytes+512]) }, osd.ErrTorn},
+		"a changed byte in the sum": {"luks-ready", func(b []byte) { b[450] ^= 1 }, osd.ErrTorn},
+		"another size":              {"luks-ready", func(b []byte) { b[15] ^= 1 }, osd.ErrAltered},
+	} {
+		b := sealedHeaders(t, tt.from)
+		tt.change(b)
+		got := osd.ParseHeaders(b)
+		if len(got) != 2 || !errors.Is(got[0].Err, tt.want) || got[0].UUID != uuid {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }
 
@@ -104,8 +129,10 @@ func sealed(off int64, changes ...func(*osd.Header)) osd.Header {
 
 func undone(h *osd.Header) { h.Ready, h.Sequence = false, h.Sequence-1 }
 func torn(h *osd.Header) {
-	h.Err, h.Ready, h.SizeBytes = errors.New("wrong check sum"), false, 0
+	h.Err, h.Ready, h.SizeBytes = osd.ErrTorn, false, 0
 }
+func cut(h *osd.Header)     { torn(h); h.Err = osd.ErrCut }
+func altered(h *osd.Header) { torn(h); h.Err = osd.ErrAltered }
 
 func TestJudge_sealed(t *testing.T) {
 	const second = osd.HeaderBytes
@@ -120,14 +147,20 @@ func TestJudge_sealed(t *testing.T) {
 	}{
 		"the OSD":                               {osd.Contents{Headers: both()}, osd.Ready, ""},
 		"its data look like something":          {osd.Contents{Headers: both(), Others: []osd.Mark{{Type: "btrfs", Offset: 64 << 20}}}, osd.Ready, ""},
-		"killed after the first 4 KiB":          {osd.Contents{Headers: []osd.Header{sealed(0, torn)}}, osd.Unfinished, "wrong check sum"},
+		"killed after the first 4 KiB":          {osd.Contents{Headers: []osd.Header{sealed(0, cut)}}, osd.Unfinished, "not written to the end"},
+		"damaged, and the second one gone":      {osd.Contents{Headers: []osd.Header{sealed(0, torn)}}, osd.Unknown, "wrong check sum"},
+		"killed while the first is written 2":   {osd.Contents{Headers: []osd.Header{sealed(0, cut), sealed(second)}}, osd.Ready, ""},
+		"cut, and the second one damaged":       {osd.Contents{Headers: []osd.Header{sealed(0, cut), sealed(second, torn)}}, osd.Unknown, "may hold data"},
+		"altered":                               {osd.Contents{Headers: both(altered)}, osd.Unknown, "altered"},
+		"one altered":                           {osd.Contents{Headers: []osd.Header{sealed(0), sealed(second, altered)}}, osd.Unknown, "altered"},
+		"altered in the making":                 {osd.Contents{Headers: []osd.Header{sealed(0, undone), sealed(second, altered)}}, osd.Unknown, "altered"},
 		"killed before the second header":       {osd.Contents{Headers: []osd.Header{sealed(0, undone)}}, osd.Unfinished, "did not end"},
 		"killed before the token":               {osd.Contents{Headers: both(undone)}, osd.Unfinished, "did not end"},
 		"killed while the second is written":    {osd.Contents{Headers: []osd.Header{sealed(0, undone), sealed(second, torn)}}, osd.Unfinished, ""},
 		"killed between the two":                {osd.Contents{Headers: []osd.Header{sealed(0, undone), sealed(second)}}, osd.Ready, ""},
 		"killed while the first is written":     {osd.Contents{Headers: []osd.Header{sealed(0, torn), sealed(second)}}, osd.Ready, ""},
 		"the second one torn":                   {osd.Contents{Headers: []osd.Header{sealed(0), sealed(second, torn)}}, osd.Ready, ""},
-		"both torn":                             {osd.Contents{Headers: both(torn)}, osd.Unfinished, ""},
+		"both torn":                             {osd.Contents{Headers: both(torn)}, osd.Unknown, "may hold data"},
 		"the first one gone":                    {osd.Contents{Headers: []osd.Header{sealed(second)}}, osd.Unknown, "repair"},
 		"the younger one without the token":     {osd.Contents{Headers: []osd.Header{sealed(0), sealed(second, func(h *osd.Header) { h.Ready, h.Sequence = false, 9 })}}, osd.Unknown, "contradict"},
 		"one age, and the token in one":         {osd.Contents{Headers: []osd.Header{sealed(0), sealed(second, func(h *osd.Header) { h.Ready = false })}}, osd.Unknown, "contradict"},
@@ -165,11 +198,12 @@ func TestJudge_sealed(t *testing.T) {
 	}
 }
 
-// TestJudge_sealedNeverGivesDataUp: whatever the headers are, only a disk without any is empty, and only one is unfinished whose headers all are the wanted OSD's and have no token.
+// TestJudge_sealedNeverGivesDataUp: whatever the headers are, only a disk without any is empty, and only one is unfinished whose headers all are the wanted OSD's, none altered, and either one
+// is whole and has no token, or the first one is alone, and cut.
 func TestJudge_sealedNeverGivesDataUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	changes := []func(*osd.Header){
-		undone, undone, torn, torn, func(h *osd.Header) { h.UUID = other }, func(h *osd.Header) { h.FSID = other },
+		undone, undone, torn, torn, cut, altered, func(h *osd.Header) { h.UUID = other }, func(h *osd.Header) { h.FSID = other },
 		func(h *osd.Header) { h.SizeBytes = 9 * gib }, func(h *osd.Header) { h.Sequence = r.Uint64() },
 	}
 	want := wanted
@@ -179,11 +213,8 @@ func TestJudge_sealedNeverGivesDataUp(t *testing.T) {
 		c := randomSealed(r, changes)
 		got := osd.Judge(want, c)
 		seen[got.Kind]++
-		for _, h := range c.Headers {
-			foreign := h.UUID != uuid || h.FSID != fsid
-			if got.Kind == osd.Empty || got.Kind == osd.Unfinished && (foreign || h.Ready && h.Err == nil) || got.Kind == osd.Ready && foreign {
-				t.Fatalf("%s: %+v", got.Kind, c)
-			}
+		if givesUp(got.Kind, c.Headers) {
+			t.Fatalf("%s: %+v", got.Kind, c)
 		}
 	}
 	for k := osd.Unknown; k <= osd.Other; k++ {
@@ -191,6 +222,18 @@ func TestJudge_sealedNeverGivesDataUp(t *testing.T) {
 			t.Errorf("never %s: %v", k, seen)
 		}
 	}
+}
+
+// givesUp reports whether the kind of a disk with these headers is one that may cost data.
+func givesUp(kind osd.Kind, headers []osd.Header) bool {
+	whole := slices.ContainsFunc(headers, func(h osd.Header) bool { return h.Err == nil })
+	if kind == osd.Unfinished && !whole && (len(headers) > 1 || !errors.Is(headers[0].Err, osd.ErrCut)) {
+		return true
+	}
+	return slices.ContainsFunc(headers, func(h osd.Header) bool {
+		foreign := h.UUID != uuid || h.FSID != fsid || errors.Is(h.Err, osd.ErrAltered)
+		return kind == osd.Empty || kind == osd.Unfinished && (foreign || h.Ready && h.Err == nil) || kind == osd.Ready && foreign
+	})
 }
 
 func randomSealed(r *rand.Rand, changes []func(*osd.Header)) osd.Contents {

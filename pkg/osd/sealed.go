@@ -1,6 +1,7 @@
 package osd
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -23,10 +24,20 @@ func judgeSealed(want Wanted, c Contents) Verdict {
 			return Verdict{Unknown, fmt.Sprintf("The disk carries a header of the encrypted OSD, and %s where the OSD keeps nothing else.", m.Type)}
 		}
 	}
+	for _, h := range c.Headers {
+		if h.Err != nil && !errors.Is(h.Err, ErrCut) && !errors.Is(h.Err, ErrTorn) {
+			return Verdict{Unknown, fmt.Sprintf("The header at offset %d of the encrypted OSD is not as it was made: %v. The OSD may hold data.", h.Offset, h.Err)}
+		}
+	}
 	whole := slices.DeleteFunc(slices.Clone(c.Headers), func(h Header) bool { return h.Err != nil })
 	if len(whole) == 0 {
-		return Verdict{Unfinished, fmt.Sprintf("The making of the encrypted OSD did not end: %v.", c.Headers[0].Err)}
+		return broken(c.Headers)
 	}
+	return agreed(whole, c.SizeBytes)
+}
+
+// agreed says what a disk of a size is by its headers that are whole, of which the younger one counts.
+func agreed(whole []Header, sizeBytes int64) Verdict {
 	young := whole[0]
 	for _, h := range whole {
 		if h.Sequence > young.Sequence {
@@ -35,8 +46,8 @@ func judgeSealed(want Wanted, c Contents) Verdict {
 	}
 	for _, h := range whole {
 		switch {
-		case h.SizeBytes > c.SizeBytes:
-			return Verdict{Unknown, fmt.Sprintf("The encrypted OSD was made on %d bytes, and the disk has %d.", h.SizeBytes, c.SizeBytes)}
+		case h.SizeBytes > sizeBytes:
+			return Verdict{Unknown, fmt.Sprintf("The encrypted OSD was made on %d bytes, and the disk has %d.", h.SizeBytes, sizeBytes)}
 		case h.Ready && !young.Ready, h.SizeBytes != young.SizeBytes, h.Sequence == young.Sequence && h.Ready != young.Ready:
 			return Verdict{Unknown, "The two headers of the encrypted OSD contradict each other."}
 		}
@@ -45,4 +56,12 @@ func judgeSealed(want Wanted, c Contents) Verdict {
 		return Verdict{Ready, "The disk carries the OSD, encrypted."}
 	}
 	return Verdict{Unfinished, "The making of the encrypted OSD did not end."}
+}
+
+// broken says what a disk is without a whole header. The second one is written once the first one is whole, so a making that was cut off leaves the first one alone, and cut.
+func broken(headers []Header) Verdict {
+	if len(headers) == 1 && errors.Is(headers[0].Err, ErrCut) {
+		return Verdict{Unfinished, "The making of the encrypted OSD did not end: its first header was not written to the end."}
+	}
+	return Verdict{Unknown, fmt.Sprintf("No header of the encrypted OSD is whole, and the OSD may hold data: %v. Restore the headers from a backup of them, or clear the disk by hand once Ceph can do without the OSD.", headers[0].Err)}
 }

@@ -82,7 +82,7 @@ func (m Marks) Cleared(uuid string, left int) (Marks, error) {
 
 // Sealing are the marks after each write to a disk that is encrypted for an OSD: a header that is not whole, and then both.
 func Sealing(want osd.Wanted, key osd.Key, size int64) []Marks {
-	torn := osd.Header{UUID: want.UUID, FSID: want.FSID, Err: errors.New("wrong check sum")}
+	torn := osd.Header{UUID: want.UUID, FSID: want.FSID, Err: osd.ErrCut}
 	first := osd.Header{UUID: want.UUID, FSID: want.FSID, Sequence: 4, SizeBytes: size}
 	second := first
 	second.Offset = osd.HeaderBytes

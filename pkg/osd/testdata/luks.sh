@@ -1,5 +1,6 @@
 #!/bin/sh
-# Records the headers that cryptsetup writes, as luks-made.gz and luks-ready.gz: those of an encrypted OSD before its making ended, and after. The
+# Records the headers that cryptsetup writes, as luks-made.gz and luks-ready.gz: those of an encrypted OSD before its making ended, and after. A person then adds a
+# passphrase (luks-added.gz), and changes the key (luks-changed.gz). The
 # arguments of cryptsetup are those of agent/internal/host/ceph/luks.go.
 set -eu
 cd "$(dirname "$0")"
@@ -15,3 +16,8 @@ echo '{"type":"quarry-osd","keyslots":[],"size":"2147483648"}' | cryptsetup toke
 head -c 32768 "$img" | gzip -9n >luks-made.gz
 echo '{"type":"quarry-ready","keyslots":[]}' | cryptsetup token import --disable-locks --token-id 1 --json-file - "$img"
 head -c 32768 "$img" | gzip -9n >luks-ready.gz
+echo escrow >"$tmp/escrow"
+cryptsetup luksAddKey --batch-mode --disable-locks --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file "$tmp/key" "$img" "$tmp/escrow"
+head -c 32768 "$img" | gzip -9n >luks-added.gz
+cryptsetup luksChangeKey --batch-mode --disable-locks --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file "$tmp/key" "$img" "$tmp/escrow"
+head -c 32768 "$img" | gzip -9n >luks-changed.gz

@@ -44,8 +44,8 @@ func (d *device) clearOSD(ctx context.Context, uuid string, verify func(*os.File
 	keep := format.Range{Offset: last, Bytes: max(osd.BlockBytes, int64(d.sector))}
 	var ranges []format.Range
 	if len(facts.Headers) > 0 {
-		// Without the key slots nobody opens the disk any more, whatever becomes of the rest.
-		ranges = append(ranges, format.Range{Offset: osd.HeadersBytes, Bytes: osd.SlotsBytes - osd.HeadersBytes}, format.Range{Offset: osd.HeaderBytes, Bytes: osd.HeaderBytes})
+		// Without the key slots, ours and those that people added, nobody opens the disk any more, whatever becomes of the rest.
+		ranges = append(ranges, format.Range{Offset: osd.HeadersBytes, Bytes: min(osd.SealedBytes, d.size) - osd.HeadersBytes}, format.Range{Offset: osd.HeaderBytes, Bytes: osd.HeaderBytes})
 	}
 	// Data of the OSD can look like a signature of the whole device.
 	ranges = append(append(ranges, format.KnownFar(d.size)...), im.FoundFar(facts.Signatures, math.MaxInt)...)

@@ -42,7 +42,8 @@ func (d *device) seal(ctx context.Context, image []byte, verify func(*os.File) e
 	if d.size < 2*osd.SealedBytes || d.size%osd.SealedSector != 0 {
 		return fmt.Errorf("%w: an encrypted OSD has sectors of %d bytes, and the device has %d bytes", ErrNotClean, osd.SealedSector, d.size)
 	}
-	// Whose it is comes first. The headers are whole only once the slot is there.
+	// Whose it is comes first. The headers are whole only once the slot is there. A power failure keeps to this order too: a second header beside a first one that is not
+	// whole is somebody else's doing.
 	for _, part := range []format.Range{
 		{Offset: 0, Bytes: osd.BlockBytes},
 		{Offset: osd.HeadersBytes, Bytes: osd.SlotsBytes - osd.HeadersBytes},
@@ -55,8 +56,11 @@ func (d *device) seal(ctx context.Context, image []byte, verify func(*os.File) e
 		if err := d.write(image[part.Offset:part.Offset+part.Bytes], part.Offset); err != nil {
 			return err
 		}
+		if err := d.sync(); err != nil {
+			return err
+		}
 	}
-	return d.sync()
+	return nil
 }
 
 // FinishOSD writes the headers of an encrypted OSD to which cryptsetup has added, in a file, that its making ended: the second one first. A killed call leaves

@@ -46,7 +46,7 @@ func TestPlans_encrypted(t *testing.T) {
 	w := encrypted(t)
 	foreign := osd.Wanted{UUID: other, FSID: cluster, ID: 7}
 	torn := func(d *plan.Device) {
-		d.Headers = []osd.Header{{UUID: w.UUID, FSID: w.FSID, Err: errors.New("wrong check sum")}}
+		d.Headers = []osd.Header{{UUID: w.UUID, FSID: w.FSID, Err: osd.ErrCut}}
 		d.Signatures = d.Signatures[:1]
 	}
 	used := func(d *plan.Device) { d.Use, d.Users = plan.Used, []string{"process cryptsetup (pid 7)"} }
