@@ -27,6 +27,8 @@ type Daemon struct {
 	Active bool
 	// OKToStop is what Ceph says of an OSD.
 	OKToStop Answer
+	// Locked says why nobody opens the disk of an OSD, as that of a Disk does: the daemon runs until it stops.
+	Locked string
 }
 
 // String is the daemon as Ceph names it.
@@ -44,7 +46,7 @@ type Upgrade struct {
 }
 
 // PlanUpgrade returns at most one step: the next daemon that gets the image, in Ceph's order, once all others are well. It goes forth and back alike,
-// as far as Ceph allows that.
+// as far as Ceph allows that. An OSD whose disk no key opens would not start again, so it keeps what it has, and others of its turn go on.
 func PlanUpgrade(w Upgrade, f Facts) Plan {
 	var p Plan
 	if f.Quorum == nil || f.Map == nil || f.Groups == nil || f.Daemons == nil {
@@ -53,7 +55,8 @@ func PlanUpgrade(w Upgrade, f Facts) Plan {
 	}
 	daemons := slices.Clone(*f.Daemons)
 	slices.SortFunc(daemons, before)
-	next := slices.IndexFunc(daemons, func(d Daemon) bool { return d.Image != w.Image })
+	keeps := w.keep(&p, daemons)
+	next := slices.IndexFunc(daemons, func(d Daemon) bool { return d.Image != w.Image && d.Locked == "" })
 	if next < 0 {
 		w.require(&p, daemons, f)
 		return p
@@ -63,6 +66,10 @@ func PlanUpgrade(w Upgrade, f Facts) Plan {
 		return p
 	}
 	d := daemons[next]
+	if keeps >= 0 && d.Kind != daemons[keeps].Kind && daemons[keeps].Version.Major != w.Version.Major {
+		p.wait("%s waits for image %s: %s comes before it, and keeps a version that is too far behind.", d, w.Image, daemons[keeps])
+		return p
+	}
 	if why := w.unwell(daemons, d, f); why != "" {
 		p.wait("%s waits for image %s: %s", d, w.Image, why)
 		return p
@@ -73,6 +80,21 @@ func PlanUpgrade(w Upgrade, f Facts) Plan {
 	}
 	p.step(s)
 	return p
+}
+
+// keep tells of the daemons that do not get the image because they would not start again, and returns the index of the first one; -1 where there is none.
+func (w Upgrade) keep(p *Plan, daemons []Daemon) int {
+	first := -1
+	for i, d := range daemons {
+		if d.Image == w.Image || d.Locked == "" {
+			continue
+		}
+		if first < 0 {
+			first = i
+		}
+		p.wait("%s does not get image %s, for it would not start again: %s. If the key is lost for ever, empty the OSD while its disk is open: have Ceph mark it out.", d, w.Image, d.Locked)
+	}
+	return first
 }
 
 // before orders daemons: by kind, those that serve last, and then by name.

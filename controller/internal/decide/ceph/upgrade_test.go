@@ -108,6 +108,28 @@ func TestPlanUpgrade_order(t *testing.T) {
 	check(t, "there is no way back", PlanUpgrade(w, f), "", "older than")
 }
 
+// keyless takes the key of an OSD away.
+func keyless(name string) func(*Facts) {
+	return func(f *Facts) {
+		for i := range *f.Daemons {
+			if d := &(*f.Daemons)[i]; d.String() == name {
+				d.Locked = "the Secret x is gone"
+			}
+		}
+	}
+}
+
+// ran has those that have the image run a version.
+func ran(v Version) func(*Facts) {
+	return func(f *Facts) {
+		for i := range *f.Daemons {
+			if d := &(*f.Daemons)[i]; d.Image == "new" {
+				d.Version = v
+			}
+		}
+	}
+}
+
 func TestPlanUpgrade(t *testing.T) {
 	begun := func(n int) func(*Facts) {
 		return func(f *Facts) {
@@ -129,6 +151,11 @@ func TestPlanUpgrade(t *testing.T) {
 		"the OSDs":                          {[]func(*Facts){begun(2)}, nil, "ReplaceDaemon osd.9 n1", ""},
 		"an OSD that cannot be stopped":     {[]func(*Facts){begun(2), func(f *Facts) { (*f.Daemons)[1].OKToStop = No }}, nil, "", "cannot be stopped"},
 		"nobody knows whether it can":       {[]func(*Facts){begun(2), func(f *Facts) { (*f.Daemons)[1].OKToStop = Unknown }}, nil, "", "unknown"},
+		"an OSD whose key is gone":          {[]func(*Facts){begun(2), keyless("osd.9")}, nil, "ReplaceDaemon osd.10 n2", "osd.9 does not get image new, for it would not start again: the Secret x is gone"},
+		"all keys are gone":                 {[]func(*Facts){begun(2), keyless("osd.9"), keyless("osd.10"), keyless("osd.11")}, nil, "ReplaceDaemon mds.b n2", "osd.11 does not get image new"},
+		"all, and the version is far ahead": {[]func(*Facts){begun(2), keyless("osd.9"), keyless("osd.10"), keyless("osd.11"), ran(v3)}, func(w *Upgrade) { w.Version = v3 }, "", "mds.b waits for image new: osd.9"},
+		"a key is gone, and others lack it": {[]func(*Facts){keyless("osd.9")}, nil, "ReplaceDaemon mon.a n1", "empty the OSD while"},
+		"its key is gone, and it is done":   {[]func(*Facts){keyless("osd.9")}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "", ""},
 		"placement groups are not clean":    {[]func(*Facts){begun(2), func(f *Facts) { f.Groups.Clean-- }}, nil, "", "7 of 8"},
 		"another daemon does not run":       {[]func(*Facts){begun(1), func(f *Facts) { (*f.Daemons)[0].Running = false }}, nil, "", "mds.a does not run"},
 		"another one was just deployed":     {[]func(*Facts){begun(1), func(f *Facts) { (*f.Daemons)[3].Restarting = true }}, nil, "", "is not ready since it was deployed"},

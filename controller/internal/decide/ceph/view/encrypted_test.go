@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 )
@@ -126,5 +127,21 @@ func TestWanted_encrypted(t *testing.T) {
 	d, ok := v.wanted(have)
 	if !ok || !d.Encrypted {
 		t.Fatalf("%+v", d)
+	}
+}
+
+// TestUpgrade_locked: a daemon that would not open its disk again is not restarted, whatever it lacks, and the plan says why.
+func TestUpgrade_locked(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		o := sealedOSD(true, nil)
+		if gone {
+			o.Workloads.DiskKeys = nil
+		}
+		v := bare(o)
+		have := o.Workloads.Daemons[slices.IndexFunc(o.Workloads.Daemons, func(w Workload) bool { return w.Kind == cephname.DaemonOSD })]
+		told := v.deployed([]ceph.Daemon{{Kind: have.Kind, Name: have.ID}, {Kind: cephname.DaemonMonitor, Name: "a"}})
+		if (told[0].Locked != "") != gone || told[0].Kind != cephname.DaemonOSD {
+			t.Errorf("gone %t: %+v", gone, told)
+		}
 	}
 }

@@ -53,13 +53,23 @@ func (v *View) deployed(told []ceph.Daemon) []ceph.Daemon {
 			continue
 		}
 		have := v.seen.Workloads.Daemons[i]
-		d.Host, d.Image, d.Restarting = have.Node, have.Image, !have.Ready
+		d.Host, d.Image, d.Restarting, d.Locked = have.Node, have.Image, !have.Ready, v.lockedDaemon(have)
 		if have.Image == v.pods().Image && v.outdated(have) {
 			d.Image += settings
 		}
 		out = append(out, d)
 	}
 	return out
+}
+
+// lockedDaemon says why the daemon of a Deployment would not open its disk again; empty for one that would.
+func (v *View) lockedDaemon(have Workload) string {
+	for _, o := range record(v.member(have.Node)).OSDs {
+		if have.Kind == cephname.DaemonOSD && o.UUID == have.UUID {
+			return v.locked(o)
+		}
+	}
+	return ""
 }
 
 // tag is that of an image; empty for one that is named by its digest only.
