@@ -76,7 +76,7 @@ func (w OSDs) bringUp(p *Plan, d Disk, m Map) {
 	if known {
 		s.ID = o.ID
 	}
-	lock(p, s, d)
+	lock(p, s, d, o)
 	switch h := w.host(d.Host); {
 	case d.Leaving && !h.Serving:
 		p.wait("osd.%d on %s was given up without a person. Whether its disk %s is there again is known once the agent of its host answers.", s.ID, d.Host, d.Path)
@@ -99,9 +99,13 @@ func (w OSDs) bringUp(p *Plan, d Disk, m Map) {
 	}
 }
 
-// lock tells of a disk that nobody opens any more.
-func lock(p *Plan, s Step, d Disk) {
-	if d.Locked != "" {
+// lock tells of a disk that nobody opens any more. An OSD that never ran is offered instead.
+func lock(p *Plan, s Step, d Disk, o OSD) {
+	switch {
+	case d.Locked == "" || o.New && !o.Up:
+	case o.Up:
+		p.wait("The daemon of disk %s on %s (osd.%d) runs, and does not start again, for no key opens the disk: %s. If the key is lost for ever, empty the OSD while its disk is open: have Ceph mark it out.", d.Path, d.Host, s.ID, d.Locked)
+	default:
 		p.wait("The daemon of disk %s on %s (osd.%d) does not start again, for no key opens the disk: %s. If the key is lost for ever, so is what is on the disk: approve ReplaceOSD, which the plan offers once Ceph has marked the OSD out.",
 			d.Path, d.Host, s.ID, d.Locked)
 	}

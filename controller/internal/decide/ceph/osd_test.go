@@ -88,8 +88,10 @@ func TestPlanOSDs_bringUp(t *testing.T) {
 		"it was to leave, and stays":               {disk(1, outed), []OSD{up(1, out)}, nil, nil, "InOSD osd.1 (uuid-1) n1", ""},
 		"somebody else marked it out":              {disk(1), []OSD{up(1, out)}, nil, nil, "", "somebody else"},
 		"its key is gone":                          {disk(1, undeployed, locked), []OSD{up(1, down)}, nil, nil, "", "Secret x is gone"},
-		"its key is gone, and it is empty":         {disk(1, empty, undeployed, locked), []OSD{up(1, neverRan)}, nil, []string{"n1"}, "", "Secret x is gone"},
-		"its key is gone while it serves":          {disk(1, locked), []OSD{up(1)}, nil, nil, "", "does not start again"},
+		"its key is gone, and it is empty":         {disk(1, empty, undeployed, locked), []OSD{up(1, neverRan)}, nil, []string{"n1"}, "ReplaceOSD osd.1 (uuid-1) n1", "never ran"},
+		"its key is gone, and it never ran":        {disk(1, undeployed, locked), []OSD{up(1, neverRan)}, nil, []string{"n1"}, "ReplaceOSD osd.1 (uuid-1) n1", "no key opens its disk: the Secret x is gone. If the key is lost for ever, approve ReplaceOSD"},
+		"the same, and it is deployed":             {disk(1, locked), []OSD{up(1, neverRan, out)}, nil, nil, "ReplaceOSD osd.1 (uuid-1) n1", "never ran"},
+		"its key is gone while it serves":          {disk(1, locked), []OSD{up(1)}, nil, nil, "", "empty the OSD while its disk is open"},
 	} {
 		w := OSDs{Disks: []Disk{tt.disk}, Hosts: tt.hosts, Tools: tt.tools}
 		if w.Hosts == nil {

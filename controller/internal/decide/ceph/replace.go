@@ -12,13 +12,17 @@ import (
 const awayFor = time.Hour
 
 // offer gives up an OSD that died: one that is down, and out, as Ceph marks it after its own interval. A person approves that. Until then, and as long as nobody approves, its
-// disk may come back with all that is on it. Where the spec says so it is given up without a person, if nothing can be lost by it.
+// disk may come back with all that is on it. So is one that never ran and whose key is gone: nothing else would bring it up. Where the spec says so it is given up without a person, if nothing can be lost by it.
 func (w OSDs) offer(p *Plan, d Disk, f Facts) {
 	o, known := f.Map.byUUID(d.UUID)
-	if !known || o.Up || o.In || o.New || d.Outed || d.Purged || d.Leaving || !d.Recorded {
+	unused := o.New && d.Locked != ""
+	if !known || o.Up || (o.In || o.New) && !unused || d.goes() || !d.Recorded {
 		return
 	}
 	is := map[bool]string{true: "is down, and Ceph has marked it out", false: "is down, and somebody marked it out"}[o.AutoOut]
+	if unused {
+		is = "never ran, and no key opens its disk"
+	}
 	switch h := w.host(d.Host); {
 	case h.Maintenance:
 		p.wait("osd.%d on %s %s. It can be replaced after the maintenance of its host.", o.ID, d.Host, is)
@@ -30,6 +34,10 @@ func (w OSDs) offer(p *Plan, d Disk, f Facts) {
 	s := Step{
 		Do: ReplaceOSD, Host: d.Host, Path: d.Path, UUID: d.UUID, ID: o.ID, Why: "The OSD " + is + ".",
 		Loses: fmt.Sprintf("What is on disk %s of host %s is given up. It is cleared once Ceph says that no placement group needs it. If it was the last OSD of the host, a clean disk of the host takes its place.", d.Path, d.Host),
+	}
+	if unused {
+		offerUnused(p, s, d, is)
+		return
 	}
 	text := "Bring its disk back, or approve ReplaceOSD in the plan of the Cluster."
 	if w.AutoReplace {
@@ -43,6 +51,16 @@ func (w OSDs) offer(p *Plan, d Disk, f Facts) {
 	p.wait("osd.%d on %s %s. %s", o.ID, d.Host, is, text)
 	p.step(s)
 }
+
+// offerUnused gives up an OSD that never ran. A person approves that too: the key may still be found.
+func offerUnused(p *Plan, s Step, d Disk, is string) {
+	s.Loses = fmt.Sprintf("Disk %s of host %s is cleared. Ceph says that its OSD never ran, so that there are no data on it. A clean disk of the host takes its place, with a key of its own.", d.Path, d.Host)
+	p.wait("osd.%d on %s %s: %s. If the key is lost for ever, approve ReplaceOSD in the plan of the Cluster: there are no data on the disk.", s.ID, d.Host, is, d.Locked)
+	p.step(s)
+}
+
+// goes reports whether the OSD is on its way off the disk already.
+func (d Disk) goes() bool { return d.Outed || d.Purged || d.Leaving }
 
 // kept says why a dead OSD is not given up without a person; empty if it may be: no placement group needs it, all have every copy elsewhere, nothing of it can come back, nobody is at
 // work on the OSDs, and no other OSD leaves at the same time. What nobody could read keeps it.
