@@ -79,14 +79,18 @@ func (m *Mappings) Find(ctx context.Context, uuid string, disk uint64) (Mapping,
 	if s == nil || !s.live {
 		return Mapping{}, fmt.Errorf("OSD %s: %w", uuid, ErrNotFound)
 	}
-	if err := m.on(ctx, uuid, disk); err != nil {
+	below, err := m.below(ctx, uuid)
+	if err != nil {
 		return Mapping{}, err
+	}
+	if below != number(disk) {
+		return Mapping{}, fmt.Errorf("mapping of OSD %s: %w: it is on device %s, not %s", uuid, ErrOther, below, number(disk))
 	}
 	return Mapping{Path: filepath.Join(m.dev, fmt.Sprintf("dm-%d", unix.Minor(s.number))), Number: s.number}, nil
 }
 
 // Close takes the mapping of the OSD on the disk with a device number away. Nothing happens when there is none. One that somebody has open stays. One that an opening which
-// was cut off has left has no table, and lies on no disk.
+// was cut off has left has no table, and lies on no disk. One on another number goes too: the disk was away, and came back with another number. Nothing is in it that is not on a disk.
 func (m *Mappings) Close(ctx context.Context, uuid string, disk uint64) error {
 	for begin := time.Now(); ; time.Sleep(pause) {
 		err := m.close(ctx, uuid, disk)
@@ -101,12 +105,16 @@ func (m *Mappings) close(ctx context.Context, uuid string, disk uint64) error {
 	if err != nil || s == nil {
 		return err
 	}
+	below := number(disk)
 	if s.live {
-		if err := m.on(ctx, uuid, disk); err != nil {
+		if below, err = m.below(ctx, uuid); err != nil {
 			return err
 		}
 	}
-	if s.open > 0 {
+	switch {
+	case s.open > 0 && below != number(disk):
+		return fmt.Errorf("OSD %s: %w, on device %s, which its disk was before it came back as %s: end what has it open", uuid, ErrInUse, below, number(disk))
+	case s.open > 0:
 		return fmt.Errorf("OSD %s: %w", uuid, ErrInUse)
 	}
 	if _, err := m.run(ctx, "remove", osd.MappingName(uuid)); err != nil {
@@ -144,20 +152,22 @@ func (m *Mappings) look(ctx context.Context, uuid string) (*state, error) {
 	return nil, nil
 }
 
-// on returns an error unless the live mapping of the OSD is one of dm-crypt, on the disk and on nothing else.
-func (m *Mappings) on(ctx context.Context, uuid string, disk uint64) error {
+// below returns the number of the device that the live mapping of the OSD is on, as text. It returns an error unless that is one of dm-crypt, on one device.
+func (m *Mappings) below(ctx context.Context, uuid string) (string, error) {
 	// Without a word for it dmsetup shows no key.
 	res, err := m.run(ctx, "table", osd.MappingName(uuid))
 	if err != nil {
-		return fmt.Errorf("mapping of OSD %s: %w", uuid, err)
+		return "", fmt.Errorf("mapping of OSD %s: %w", uuid, err)
 	}
 	words := strings.Fields(string(res.Stdout))
-	number := fmt.Sprintf("%d:%d", unix.Major(disk), unix.Minor(disk))
-	if strings.Count(strings.TrimSpace(string(res.Stdout)), "\n") > 0 || len(words) < 8 || words[2] != "crypt" || words[6] != number {
-		return fmt.Errorf("mapping of OSD %s: %w: it is not one of dm-crypt on device %s", uuid, ErrOther, number)
+	if strings.Count(strings.TrimSpace(string(res.Stdout)), "\n") > 0 || len(words) < 8 || words[2] != "crypt" {
+		return "", fmt.Errorf("mapping of OSD %s: %w: it is not one of dm-crypt on a device", uuid, ErrOther)
 	}
-	return nil
+	return words[6], nil
 }
+
+// number is a device number as dmsetup writes it.
+func number(disk uint64) string { return fmt.Sprintf("%d:%d", unix.Major(disk), unix.Minor(disk)) }
 
 func (m *Mappings) run(ctx context.Context, args ...string) (run.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)

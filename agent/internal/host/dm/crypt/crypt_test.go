@@ -49,7 +49,8 @@ func TestClose(t *testing.T) {
 		"there are others":                     {[]run.Step{says("vg-lv LVM-x Live 252 0 1\n", info...)}, nil},
 		"an opening that was cut off":          {[]run.Step{mapped("None", "0"), remove}, nil},
 		"one that was cut off before it lived": {[]run.Step{mapped("Inactive", "0"), remove}, nil},
-		"another disk below it":                {[]run.Step{mapped("Live", "0"), on("8:32")}, ErrOther},
+		"its disk came back with a new number": {[]run.Step{mapped("Live", "0"), on("8:32"), remove}, nil},
+		"two parts, the first of dm-crypt":     {[]run.Step{mapped("Live", "0"), says("0 8 crypt aes 00 0 8:32 0\n8 8 linear 8:32 0\n", dmsetup, "table", name)}, ErrOther},
 		"no dm-crypt":                          {[]run.Step{mapped("Live", "0"), says("0 8 linear 8:16 0\n", dmsetup, "table", name)}, ErrOther},
 		"another UUID":                         {[]run.Step{says(name+" CRYPT-LUKS2-x Live 252 3 0\n", info...)}, ErrOther},
 		"nobody can tell":                      {[]run.Step{broken}, nil},
@@ -82,12 +83,15 @@ func TestClose_open(t *testing.T) {
 	if err := New(Config{Runner: fake}).Close(t.Context(), uuid, disk); err != nil || fake.Left() > 0 {
 		t.Errorf("%v, %d calls left", err, fake.Left())
 	}
-	var steps []run.Step
-	for range 30 {
-		steps = append(steps, mapped("Live", "1"), on("8:16"))
-	}
-	if err := New(Config{Runner: run.NewFake(steps...), Patience: time.Second}).Close(t.Context(), uuid, disk); !errors.Is(err, ErrInUse) {
-		t.Error(err)
+	for number, says := range map[string]string{"8:16": "", "8:32": "on device 8:32"} {
+		var steps []run.Step
+		for range 30 {
+			steps = append(steps, mapped("Live", "1"), on(number))
+		}
+		err := New(Config{Runner: run.NewFake(steps...), Patience: time.Second}).Close(t.Context(), uuid, disk)
+		if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), says) {
+			t.Error(err)
+		}
 	}
 }
 

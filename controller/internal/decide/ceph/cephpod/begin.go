@@ -40,7 +40,8 @@ ceph --connect-timeout 20 auth get-or-create "osd.$ID" mon 'allow profile osd' m
 `
 
 // openOSD opens the encrypted disk of an OSD, if it is the disk that it is deployed for, and leaves one open that is. What an opening that was cut off has left has no table that is live; one
-// with a live table and another beside it ("Both") is open, as it is for the agent. Udev's
+// with a live table and another beside it ("Both") is open, as it is for the agent. A mapping on another number is that of the disk before it was away; the kernel keeps one that
+// somebody has open. Udev's
 // semaphores are those of another IPC namespace, so nodes are made without it; and the kernel's keyrings are those of this container, which ends. The mapping is closed
 // by the agent, when the disk is given back, or by the end of the node.
 const openOSD = `set -eu
@@ -60,6 +61,15 @@ case "$have" in
 "" | "$want Live "* | "$want Both "*) ;;
 "$want "*) dmsetup remove "$name" ;;
 *) refuse "another mapping has the name: $have" ;;
+esac
+case "$have" in
+"$want Live "* | "$want Both "*)
+  set -- $(dmsetup table "$name")
+  if [ $# -lt 8 ] || [ "$3" != crypt ]; then refuse "the mapping $name is not of this disk"; fi
+  if [ "$7" != "$(number "$DEVICE")" ]; then
+    dmsetup remove "$name" || refuse "the mapping $name is of device $7, which the disk was before it was away, and somebody has it open"
+    have=
+  fi ;;
 esac
 case "$have" in
 "$want Live "* | "$want Both "*) ;;

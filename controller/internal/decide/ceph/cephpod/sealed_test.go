@@ -109,7 +109,7 @@ case "$(basename "$0") $1" in
 "cryptsetup open") [ "$DM_DISABLE_UDEV" = 1 ] || exit 1; [ ! -e "$here/nokey" ] || exit 2; cp "$here/opened" "$here/info"; cp "$here/opens" "$here/table" ;;
 "dmsetup info") cat "$here/info" ;;
 "dmsetup table") cat "$here/table" ;;
-"dmsetup remove") : >"$here/info" ;;
+"dmsetup remove") [ ! -e "$here/busy" ] || exit 1; : >"$here/info" ;;
 "dmsetup mknodes") ;;
 "stat -L") case "$4" in /dev/mapper/*) [ -e "$here/node" ] && cat "$here/node" ;; *) echo "8 10" ;; esac ;;
 *) exit 9 ;;
@@ -135,7 +135,8 @@ func TestOpenOSD(t *testing.T) {
 		"an opening that was cut off":   {map[string]string{"info": strings.Replace(live, "Live 252 3", "None 252 3", 1)}, true, "dmsetup remove " + name, ""},
 		"one with a table, not live":    {map[string]string{"info": strings.Replace(live, "Live 252 3", "Inactive 252 3", 1)}, true, "dmsetup remove " + name, ""},
 		"another mapping of the name":   {map[string]string{"info": name + " CRYPT-LUKS2-x Live 252 3\n"}, false, "", "another mapping"},
-		"a mapping of another disk":     {map[string]string{"info": live, "table": strings.Replace(table, "8:16", "8:32", 1)}, false, "", "not of this disk"},
+		"it came back as another one":   {map[string]string{"info": live, "table": strings.Replace(table, "8:16", "8:32", 1)}, true, "dmsetup remove " + name, ""},
+		"so it did, and is in use":      {map[string]string{"info": live, "table": strings.Replace(table, "8:16", "8:32", 1), "busy": "x"}, false, "dmsetup remove " + name, "somebody has it open"},
 		"a mapping that is no dm-crypt": {map[string]string{"info": live, "table": "0 8 linear 8:16 0\n"}, false, "", "not of this disk"},
 		"another disk was opened":       {map[string]string{"opens": strings.Replace(table, "8:16", "8:32", 1)}, false, "", "not of this disk"},
 		"another OSD on the disk":       {map[string]string{"header": strings.Replace(header, sealedUUID, "22222222-bbbb-5ccc-8ddd-eeeeeeeeeeee", 1)}, false, "", "not OSD"},
