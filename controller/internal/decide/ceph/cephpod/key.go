@@ -46,7 +46,9 @@ func (p Plan) DiskKey(random io.Reader, uuid string) (*corev1.Secret, error) {
 			Name: cephname.DiskKey(p.Cluster, uuid), Namespace: cephname.Namespace, Labels: p.Labels(cephname.ObjectDiskKey, ""),
 			Annotations: map[string]string{cephname.AnnotationOSD: uuid},
 		},
-		Data: map[string][]byte{cephname.KeyDisk: secret},
+		// Another key in its place would open nothing, and the right one would be gone.
+		Immutable: new(true),
+		Data:      map[string][]byte{cephname.KeyDisk: secret},
 	}, nil
 }
 

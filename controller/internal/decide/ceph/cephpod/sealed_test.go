@@ -56,6 +56,9 @@ func TestDiskKey(t *testing.T) {
 	if key, err := osd.NewKey(s.Data[cephname.KeyDisk]); err != nil || !bytes.Equal(key.Reveal(), bytes.Repeat([]byte("r"), osd.KeyBytes)) {
 		t.Error(err)
 	}
+	if s.Immutable == nil || !*s.Immutable {
+		t.Error("somebody may put another key in its place")
+	}
 	if _, err := p.DiskKey(strings.NewReader("short"), sealedUUID); err == nil {
 		t.Error("a key of too few random bytes")
 	}
