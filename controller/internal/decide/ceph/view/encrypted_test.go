@@ -36,7 +36,7 @@ func TestEncrypted(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"all are":                           {true, nil, nil, metav1.ConditionTrue, v1alpha1.ReasonDisksEncrypted, "stores of the monitors"},
+		"all are":                           {true, nil, nil, metav1.ConditionTrue, v1alpha1.ReasonDisksEncrypted, "stays where nobody wrote since"},
 		"one is not":                        {true, clear, nil, metav1.ConditionFalse, v1alpha1.ReasonDisksNotEncrypted, "1 of 1"},
 		"nobody wants it":                   {false, clear, nil, "", "", ""},
 		"the spec does not want it now":     {false, nil, nil, metav1.ConditionTrue, v1alpha1.ReasonEncryptionOff, "stay so"},
@@ -44,7 +44,8 @@ func TestEncrypted(t *testing.T) {
 		"nor then, and nobody knows keys":   {false, nil, func(o *Observation) { o.Workloads = nil }, metav1.ConditionUnknown, v1alpha1.ReasonPending, ""},
 		"its key is gone":                   {true, nil, gone, metav1.ConditionFalse, v1alpha1.ReasonDiskKeyMissing, cephname.DiskKey("files", diskUUID)},
 		"its key lacks a label":             {true, nil, func(o *Observation) { o.Workloads.DiskKeys[diskUUID] = "it lacks the label x" }, metav1.ConditionFalse, v1alpha1.ReasonDiskKeyMissing, "lacks the label x"},
-		"its key is gone, and it is unused": {true, func(r *v1alpha1.MemberOSD) { r.Keyed = false }, gone, metav1.ConditionTrue, v1alpha1.ReasonDisksEncrypted, ""},
+		"its key is gone, and was in use":   {true, func(r *v1alpha1.MemberOSD) { r.Keyed = false }, gone, metav1.ConditionFalse, v1alpha1.ReasonDiskKeyMissing, ""},
+		"its key is gone, and it is unused": {true, func(r *v1alpha1.MemberOSD) { r.Keyed = false }, func(o *Observation) { gone(o); o.Verdicts = nil }, metav1.ConditionTrue, v1alpha1.ReasonDisksEncrypted, ""},
 		"nobody knows which keys there are": {true, nil, func(o *Observation) { o.Workloads = nil }, metav1.ConditionUnknown, v1alpha1.ReasonPending, ""},
 		"no OSD yet":                        {true, nil, func(o *Observation) { o.World.Members[0].Spec.Ceph.OSDs = nil }, metav1.ConditionFalse, v1alpha1.ReasonPending, ""},
 		"it was told before": {false, clear, func(o *Observation) {

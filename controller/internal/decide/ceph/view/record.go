@@ -134,10 +134,12 @@ func (v *View) disks() []ceph.Disk {
 	return out
 }
 
-// locked says why nobody opens an encrypted disk: what its Secret lacks. It is empty for a disk that opens. Until the key is on record as used another one is made.
+// locked says why nobody opens an encrypted disk: what its Secret lacks. It is empty for a disk that opens. Until the key is on record as used another one is made,
+// unless the disk carries the OSD already, whatever became of that record.
 func (v *View) locked(o v1alpha1.MemberOSD) string {
 	w := v.seen.Workloads
-	if !o.Encrypted || !o.Keyed || w == nil {
+	used := o.Keyed || v.seen.Verdicts[o.UUID].Kind == osd.Ready
+	if !o.Encrypted || !used || w == nil {
 		return ""
 	}
 	if wrong, read := w.DiskKeys[o.UUID]; read {
@@ -173,7 +175,7 @@ func (v *View) encrypted() []metav1.Condition {
 	const t = v1alpha1.ConditionDisksEncrypted
 	clear, lost, total := v.sealed()
 	wants := v.wantsEncrypted()
-	const beside = "The stores of the monitors, which have Ceph's keys, and the network are not encrypted by that."
+	const beside = "The stores of the monitors, which have Ceph's keys, and the network are not encrypted by that. What was written to a disk in the clear before it was taken stays where nobody wrote since."
 	switch {
 	case !wants && len(clear) == total && meta.FindStatusCondition(v.seen.Cluster.Status.Conditions, t) == nil:
 		return nil
