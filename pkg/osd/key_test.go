@@ -27,3 +27,18 @@ func TestKey(t *testing.T) {
 		}
 	}
 }
+
+func TestKey_Digest(t *testing.T) {
+	a, errA := osd.NewKey(bytes.Repeat([]byte("a"), osd.KeyBytes))
+	b, errB := osd.NewKey(bytes.Repeat([]byte("b"), osd.KeyBytes))
+	if errA != nil || errB != nil {
+		t.Fatal(errA, errB)
+	}
+	// It is on record, so it stays what it is.
+	if got := a.Digest(uuid); got != "91c240a3756bf8f0d1a173a21d0b1803e7e6a18fff01818513a6444ff77e39ca" {
+		t.Error(got)
+	}
+	if a.Digest(uuid) == b.Digest(uuid) || a.Digest(uuid) == a.Digest(other) {
+		t.Error("it does not tell keys apart")
+	}
+}

@@ -234,4 +234,9 @@ type MemberOSD struct {
 	// Keyed: the key may have encrypted the disk. It is written before the key is used, and no other key is made until the disk is clean.
 	// +optional
 	Keyed bool `json:"keyed,omitempty"`
+	// KeyDigest tells the key that encrypted the disk from others, and says nothing of it. It is written with keyed. Where it is not known, any key counts.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
+	KeyDigest string `json:"keyDigest,omitempty"`
 }

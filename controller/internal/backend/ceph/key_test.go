@@ -18,6 +18,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
+	"quarry.storage/quarry/pkg/osd"
 )
 
 const (
@@ -81,6 +82,60 @@ func TestDiskKeys(t *testing.T) {
 		if key.IsZero() != (told != "") || err != nil && err.Error() != told {
 			t.Errorf("%s: the look says %q, the step %v", name, told, err)
 		}
+	}
+}
+
+// TestDiskKeys_another: a key that did not encrypt the disk is told of, and not used. One of a record without a digest is.
+func TestDiskKeys_another(t *testing.T) {
+	right := rightKey(t)
+	for name, tt := range map[string]struct{ digest, says string }{
+		"not on record": {"", ""}, "the same": {right.Digest(disk), ""}, "another": {strings.Repeat("0", 64), "has another key"},
+	} {
+		b, c, m, s := keyed(t, func(*corev1.Secret) {})
+		m.Spec.Ceph.OSDs[0].KeyDigest = tt.digest
+		if err := b.Client.Update(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		w := &view.Workloads{}
+		if err := b.diskKeys(t.Context(), c, []*v1alpha1.Member{m}, w); err != nil {
+			t.Fatal(err)
+		}
+		key, err := b.useKey(t.Context(), s)
+		told := w.DiskKeys[disk]
+		if (told == "") != (tt.says == "") || !strings.Contains(told, tt.says) || key.IsZero() != (told != "") {
+			t.Errorf("%s: %q", name, told)
+		}
+		if err == nil && told != "" || err != nil && err.Error() != told {
+			t.Errorf("%s: the look says %q, the step %v", name, told, err)
+		}
+	}
+}
+
+// rightKey is the one that keyed has.
+func rightKey(t *testing.T) osd.Key {
+	t.Helper()
+	k, err := osd.NewKey(bytes.Repeat([]byte("r"), osd.KeyBytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// TestUseKey_record: a key that is used first is put on record, until the disk is clean.
+func TestUseKey_record(t *testing.T) {
+	right := rightKey(t)
+	b, _, m, s := keyed(t, func(*corev1.Secret) {})
+	m.Spec.Ceph.OSDs[0].Keyed = false
+	if err := b.Client.Update(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	_, used := b.useKey(t.Context(), s)
+	for _, want := range []string{right.Digest(disk), ""} {
+		read := b.Client.Get(t.Context(), client.ObjectKeyFromObject(m), m)
+		if o := m.Spec.Ceph.OSDs[0]; used != nil || read != nil || o.KeyDigest != want || o.Keyed != (want != "") {
+			t.Errorf("%+v, %v, %v", o, used, read)
+		}
+		used = b.dropKey(t.Context(), s)
 	}
 }
 

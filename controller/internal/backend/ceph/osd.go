@@ -49,8 +49,8 @@ func (b *Backend) prepareOSD(ctx context.Context, s view.Step) error {
 
 // useKey returns the key of the disk of a step, once it is on record as used: from then on it is the only one. Before that nothing was encrypted with it, so one that is gone is made anew.
 func (b *Backend) useKey(ctx context.Context, s view.Step) (osd.Key, error) {
-	keyed, encrypted := false, false
-	err := b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { keyed, encrypted = o.Keyed, o.Encrypted })
+	keyed, encrypted, digest := false, false, ""
+	err := b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { keyed, encrypted, digest = o.Keyed, o.Encrypted, o.KeyDigest })
 	if err != nil {
 		return osd.Key{}, err
 	}
@@ -58,10 +58,16 @@ func (b *Backend) useKey(ctx context.Context, s view.Step) (osd.Key, error) {
 		return osd.Key{}, passing("OSD %s is on record as one in the clear", s.Ceph.UUID)
 	}
 	key, err := b.diskKey(ctx, s, s.Ceph.UUID, !keyed)
-	if err != nil || keyed {
-		return key, err
+	switch {
+	case err != nil:
+		return osd.Key{}, err
+	case !keyed:
+		return key, b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Keyed, o.KeyDigest = true, key.Digest(o.UUID) })
 	}
-	return key, b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Keyed = true })
+	if err := (cephpod.Plan{Cluster: s.Cluster}).SameKey(key, s.Ceph.UUID, digest); err != nil {
+		return osd.Key{}, err
+	}
+	return key, nil
 }
 
 // diskKey reads the key of the disk of an encrypted OSD. Where there is none it makes one if it may. One that is there is kept.
@@ -92,7 +98,7 @@ func (b *Backend) diskKey(ctx context.Context, s view.Step, uuid string, anew bo
 
 // dropKey removes the key of a disk that is clean, or off the record. That it is not in use any more is put on record before.
 func (b *Backend) dropKey(ctx context.Context, s view.Step) error {
-	if err := b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Keyed = false }); err != nil {
+	if err := b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Keyed, o.KeyDigest = false, "" }); err != nil {
 		return err
 	}
 	name, secret := cephname.DiskKey(s.Cluster, s.Ceph.UUID), &corev1.Secret{}

@@ -61,18 +61,18 @@ func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster, members []
 // diskKeys reads what the Secrets of the encrypted OSDs on record lack. It finds them by their names, whatever labels they have.
 func (b *Backend) diskKeys(ctx context.Context, c *v1alpha1.Cluster, members []*v1alpha1.Member, w *view.Workloads) error {
 	w.DiskKeys = map[string]string{}
-	var uuids []string
+	digests := map[string]string{}
 	for _, m := range members {
 		if m.Spec.Ceph == nil {
 			continue
 		}
 		for _, o := range m.Spec.Ceph.OSDs {
 			if o.Encrypted {
-				uuids = append(uuids, o.UUID)
+				digests[o.UUID] = o.KeyDigest
 			}
 		}
 	}
-	if len(uuids) == 0 {
+	if len(digests) == 0 {
 		return nil
 	}
 	var all corev1.SecretList
@@ -84,9 +84,13 @@ func (b *Backend) diskKeys(ctx context.Context, c *v1alpha1.Cluster, members []*
 		named[all.Items[i].Name] = &all.Items[i]
 	}
 	p := cephpod.Of(c)
-	for _, uuid := range uuids {
+	for uuid, digest := range digests {
 		w.DiskKeys[uuid] = ""
-		if _, err := p.OpenDisk(named[cephname.DiskKey(c.Name, uuid)], uuid); err != nil {
+		key, err := p.OpenDisk(named[cephname.DiskKey(c.Name, uuid)], uuid)
+		if err == nil {
+			err = p.SameKey(key, uuid, digest)
+		}
+		if err != nil {
 			w.DiskKeys[uuid] = err.Error()
 		}
 	}

@@ -79,6 +79,14 @@ func (p Plan) OpenDisk(secret *corev1.Secret, uuid string) (osd.Key, error) {
 	return key, nil
 }
 
+// SameKey returns an error that says what to do if a key is another one than that on record, by its digest. Where no digest is on record it is taken for that.
+func (p Plan) SameKey(key osd.Key, uuid, digest string) error {
+	if digest == "" || key.Digest(uuid) == digest {
+		return nil
+	}
+	return fmt.Errorf("the Secret %s in namespace %s has another key than the one that encrypted the disk: delete it, and restore the right one", cephname.DiskKey(p.Cluster, uuid), cephname.Namespace)
+}
+
 // passwordBytes is how many random bytes a password is made of: 24 letters, digits, dashes and underscores.
 const passwordBytes = 18
 
