@@ -41,7 +41,7 @@ ceph --connect-timeout 20 auth get-or-create "osd.$ID" mon 'allow profile osd' m
 
 // openOSD opens the encrypted disk of an OSD, if it is the disk that it is deployed for, and leaves one open that is. What an opening that was cut off has left has no table that is live; one
 // with a live table and another beside it ("Both") is open, as it is for the agent. A mapping on another number is that of the disk before it was away; the kernel keeps one that
-// somebody has open. Udev's
+// somebody has open, and one stays whose disk does not open anew: the kernel may have the last key of it. Udev's
 // semaphores are those of another IPC namespace, so nodes are made without it; and the kernel's keyrings are those of this container, which ends. The mapping is closed
 // by the agent, when the disk is given back, or by the end of the node.
 const openOSD = `set -eu
@@ -67,6 +67,7 @@ case "$have" in
   set -- $(dmsetup table "$name")
   if [ $# -lt 8 ] || [ "$3" != crypt ]; then refuse "the mapping $name is not of this disk"; fi
   if [ "$7" != "$(number "$DEVICE")" ]; then
+    cryptsetup open --test-passphrase --disable-locks --disable-keyring --batch-mode --type luks2 --key-file /etc/ceph-disk/key --keyfile-size 32 "$DEVICE"
     dmsetup remove "$name" || refuse "the mapping $name is of device $7, which the disk was before it was away, and somebody has it open"
     have=
   fi ;;
