@@ -53,7 +53,7 @@ func (b *Backend) clients(ctx context.Context, c *v1alpha1.Cluster, w backend.Wo
 // clientOf says what a node is as a client. A machine that another node is or was as well, by its UUID, is not named: what it tells may be of that other one.
 func clientOf(n *corev1.Node, all decide.Everyone) decideceph.Client {
 	out := decideceph.Client{Node: n.Name, Boot: n.Status.NodeInfo.BootID, Tainted: kube.OutOfService(n), Off: kube.IsOff(n)}
-	if machine := n.Status.NodeInfo.SystemUUID; all.Alone(n.Name, machine) {
+	if machine := n.Status.NodeInfo.SystemUUID; all.Others(n.Name, machine) == "" {
 		out.Machine = decide.Spelled(machine)
 	}
 	for _, a := range n.Status.Addresses {
