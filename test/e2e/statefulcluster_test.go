@@ -123,6 +123,8 @@ func dumpStateful(t *testing.T, name string) {
 		{"kubectl", "describe", "statefulcluster.quarry.storage", name},
 		{"kubectl", "get", "pods,persistentvolumeclaims", "-o", "wide"},
 		{"kubectl", "get", "nodes"},
+		// Of one that ends again and again: what it said last.
+		{"kubectl", "logs", "-l", v1alpha1.LabelStatefulCluster + "=" + name, "--all-containers", "--prefix", "--tail=25", "--ignore-errors"},
 	} {
 		out, err := tryLab(args...)
 		t.Logf("%s\n%s%v", strings.Join(args, " "), out, err)
