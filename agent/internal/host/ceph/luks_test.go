@@ -170,7 +170,7 @@ func (outside) Run(ctx context.Context, cmd run.Command) (run.Result, error) {
 // TestSeal_cryptsetup: what cryptsetup makes is read as the OSD's, and opens with the key alone, before it is finished and after it. A call that is killed is repeated.
 func TestSeal_cryptsetup(t *testing.T) {
 	if _, err := os.Stat(cryptsetup); err != nil {
-		t.Skip("cryptsetup is not installed")
+		t.Skip("cryptsetup is not installed: make deps does it")
 	}
 	proc, _ := node(t, "0::/kubepods/pod1/"+container+"\n")
 	tool := New(Config{Runner: outside{}, Proc: proc})
