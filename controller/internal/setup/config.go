@@ -8,10 +8,12 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"quarry.storage/quarry/controller/internal/reconcile/driver"
+	"quarry.storage/quarry/controller/internal/reconcile/harborcluster/witness"
 )
 
 // Config of the controller.
@@ -39,6 +41,8 @@ type Config struct {
 	Verbosity int
 	// again lets a process run a second controller after the first, as tests do.
 	again bool
+	// settled takes every kind for known to Kubernetes' garbage collector, however new its definition is: where tests run there is none.
+	settled bool
 }
 
 // optional are the controllers that can be switched off. Those of storages have the names of their kinds, in lower case.
@@ -76,6 +80,14 @@ func (c Config) runs(name string) bool {
 
 // runsKind reports whether the storages of a kind are looked after. What they use is known and respected either way.
 func (c Config) runsKind(kind string) bool { return c.runs(strings.ToLower(kind)) }
+
+// settle is how long after its definition was made a kind is known to Kubernetes' garbage collector.
+func (c Config) settle() time.Duration {
+	if c.settled {
+		return 0
+	}
+	return witness.Settled
+}
 
 // off returns the names of the controllers that do not run.
 func (c Config) off() []string { return slices.DeleteFunc(slices.Clone(optional), c.runs) }

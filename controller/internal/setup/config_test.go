@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"quarry.storage/quarry/controller/internal/reconcile/harborcluster/witness"
 )
 
 // TestParse_controllers: kinds that nobody uses are switched off, and a typo is no way to switch one off or on.
@@ -50,5 +52,17 @@ func TestParse_controllers(t *testing.T) {
 	}
 	if !(Config{}).runs(controllerPin) {
 		t.Error("without a word, nothing runs")
+	}
+}
+
+// What tests do without is never off in a controller that was started by its command line.
+func TestParse_aKindSettles(t *testing.T) {
+	t.Setenv("POD_NAMESPACE", "quarry-system")
+	c, err := Parse(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.settle() != witness.Settled || c.again {
+		t.Errorf("settled after %s, again %v", c.settle(), c.again)
 	}
 }

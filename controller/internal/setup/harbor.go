@@ -8,12 +8,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"quarry.storage/quarry/controller/internal/reconcile/harborcluster"
-	"quarry.storage/quarry/controller/internal/reconcile/harborcluster/witness"
 )
 
 // harborClusters adds the reconciler of HarborClusters. It watches its children through a cache of its own: the manager's keeps the
 // Deployments of one namespace only.
-func harborClusters(mgr manager.Manager) error {
+func harborClusters(mgr manager.Manager, cfg Config) error {
 	selected, err := harborcluster.Selections()
 	if err != nil {
 		return err
@@ -29,7 +28,8 @@ func harborClusters(mgr manager.Manager) error {
 		return fmt.Errorf("add cache of harborclusters' children: %w", err)
 	}
 	r := &harborcluster.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("quarry-controller"), Password: rand.Text, Settled: witness.Settled,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("quarry-controller"), Password: rand.Text,
+		Settled: cfg.settle(),
 	}
 	if err := r.SetupWithManager(mgr, children); err != nil {
 		return fmt.Errorf("add reconciler of harborclusters: %w", err)

@@ -257,7 +257,7 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	for name, add := range map[string]func() error{
 		controllerPin:      func() error { return pins(ctx, mgr, table) },
 		controllerStateful: func() error { return statefulClusters(ctx, mgr, cfg, members) },
-		controllerHarbor:   func() error { return harborClusters(mgr) },
+		controllerHarbor:   func() error { return harborClusters(mgr, cfg) },
 		controllerGluster:  func() error { return glusterClusters(mgr, found) },
 	} {
 		if cfg.runs(name) {

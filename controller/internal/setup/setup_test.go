@@ -120,7 +120,7 @@ var started atomic.Bool
 // start runs the controller with the rights that deploy/rbac gives it, and nothing more.
 func start(t *testing.T, cfg Config) {
 	t.Helper()
-	cfg.again = started.Swap(true)
+	cfg.again, cfg.settled = started.Swap(true), true
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- Run(ctx, as(t, "quarry-controller"), cfg) }()
