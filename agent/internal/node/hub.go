@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"quarry.storage/quarry/agent/internal/node/flight"
 	"quarry.storage/quarry/agent/internal/plan"
 )
 
@@ -30,7 +31,7 @@ var errWatchEnded = errors.New("watching the node's devices ended")
 type hub struct {
 	observer Observer
 	onView   func(plan.Snapshot) // may be nil
-	flights  flights[plan.Snapshot]
+	flights  flight.Shared[plan.Snapshot]
 	memory   memory
 	underway underway
 	poked    chan struct{}
@@ -48,7 +49,7 @@ func newHub(observer Observer) *hub {
 	h := &hub{
 		observer: observer, poked: make(chan struct{}, 1), done: make(chan struct{}), changed: make(chan struct{}), blindPeriod: blindPeriod,
 	}
-	h.flights.observe = h.observeAndShow
+	h.flights.Observe = h.observeAndShow
 	return h
 }
 
@@ -161,7 +162,7 @@ func (h *hub) refresh(ctx context.Context) {
 }
 
 // observe returns what the node looks like at a moment not before the call, and shows it to the followers too.
-func (h *hub) observe(ctx context.Context) (plan.Snapshot, error) { return h.flights.get(ctx) }
+func (h *hub) observe(ctx context.Context) (plan.Snapshot, error) { return h.flights.Get(ctx) }
 
 func (h *hub) observeAndShow(ctx context.Context) (plan.Snapshot, error) {
 	at, began := time.Now(), h.memory.begin()

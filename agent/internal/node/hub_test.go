@@ -197,39 +197,6 @@ func TestHub_stops(t *testing.T) {
 	}
 }
 
-func TestFlights_share(t *testing.T) {
-	var running, most, made atomic.Int64
-	gate := make(chan struct{})
-	f := flights[plan.Snapshot]{observe: func(context.Context) (plan.Snapshot, error) {
-		most.Store(max(most.Load(), running.Add(1)))
-		<-gate
-		made.Add(1)
-		running.Add(-1)
-		return plan.Snapshot{}, nil
-	}}
-	var all sync.WaitGroup
-	for range 20 {
-		all.Go(func() {
-			if _, err := f.get(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := f.get(gone); !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller that went away: %v", err)
-	}
-	close(gate)
-	all.Wait()
-	if most.Load() != 1 || made.Load() > 21 {
-		t.Errorf("%d observations at once, %d made", most.Load(), made.Load())
-	}
-	if _, err := f.get(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
 // TestHub_looksAgainWhileLVMCannotReport: no event tells that it can.
 func TestHub_looksAgainWhileLVMCannotReport(t *testing.T) {
 	o := newStub()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"quarry.storage/quarry/agent/internal/node/flight"
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/volume"
 	"quarry.storage/quarry/pkg/systemid"
@@ -14,7 +15,7 @@ import (
 // looks are the reports on one group, by its name, that calls on its volumes share.
 type looks struct {
 	mu     sync.Mutex
-	groups map[string]*flights[plan.Snapshot]
+	groups map[string]*flight.Shared[plan.Snapshot]
 }
 
 // LookupVolume returns what is recorded of a volume of the node, ours or not. What is remembered of a volume of ours that is in use already
@@ -60,17 +61,17 @@ func (e *Engine) look(ctx context.Context, seen plan.Snapshot, group string) (pl
 			return plan.Snapshot{}, err
 		}
 		return e.refresh(ctx, seen, group)
-	}).get(ctx)
+	}).Get(ctx)
 }
 
-func (l *looks) of(group string, observe func(context.Context) (plan.Snapshot, error)) *flights[plan.Snapshot] {
+func (l *looks) of(group string, observe func(context.Context) (plan.Snapshot, error)) *flight.Shared[plan.Snapshot] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.groups == nil {
-		l.groups = map[string]*flights[plan.Snapshot]{}
+		l.groups = map[string]*flight.Shared[plan.Snapshot]{}
 	}
 	if l.groups[group] == nil {
-		l.groups[group] = &flights[plan.Snapshot]{observe: observe}
+		l.groups[group] = &flight.Shared[plan.Snapshot]{Observe: observe}
 	}
 	return l.groups[group]
 }

@@ -90,10 +90,8 @@ func TestLookupVolume_sharesOneFlight(t *testing.T) {
 			lookup("w", "other")
 		}
 	}
-	for waiting := false; !waiting; time.Sleep(50 * time.Millisecond) {
-		fl.mu.Lock()
-		waiting = fl.next != nil
-		fl.mu.Unlock()
+	for !fl.Awaited() {
+		time.Sleep(50 * time.Millisecond)
 	}
 	close(gate)
 	all.Wait()

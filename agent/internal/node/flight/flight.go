@@ -1,4 +1,5 @@
-package node
+// Package flight lets those who want to look at the same thing share one look.
+package flight
 
 import (
 	"context"
@@ -6,8 +7,8 @@ import (
 	"time"
 )
 
-// observeTimeout bounds one observation.
-const observeTimeout = 30 * time.Second
+// Timeout bounds one look.
+const Timeout = 30 * time.Second
 
 // flight is one look and those who wait for it.
 type flight[T any] struct {
@@ -16,18 +17,19 @@ type flight[T any] struct {
 	err    error
 }
 
-// flights let one look at the same thing run at a time: two observations at once would find each other's exclusive opens, and a report of
+// Shared lets one look at the same thing run at a time: two observations at once would find each other's exclusive opens, and a report of
 // LVM serves all who wait for it. Whoever asks while a look is under way shares the next one: the present one may have passed already what
 // the caller just changed.
-type flights[T any] struct {
-	observe func(context.Context) (T, error)
+type Shared[T any] struct {
+	// Observe looks. Its context ends with the timeout, and not with those of the callers.
+	Observe func(context.Context) (T, error)
 
 	mu            sync.Mutex
 	running, next *flight[T]
 }
 
-// get returns a look that began after the call.
-func (f *flights[T]) get(ctx context.Context) (T, error) {
+// Get returns a look that began after the call. The error is that of the look, or of the context if that ends first.
+func (f *Shared[T]) Get(ctx context.Context) (T, error) {
 	fl := f.board(ctx)
 	select {
 	case <-ctx.Done():
@@ -38,7 +40,14 @@ func (f *flights[T]) get(ctx context.Context) (T, error) {
 	}
 }
 
-func (f *flights[T]) board(ctx context.Context) *flight[T] {
+// Awaited reports whether somebody waits for a look that has not begun yet.
+func (f *Shared[T]) Awaited() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.next != nil
+}
+
+func (f *Shared[T]) board(ctx context.Context) *flight[T] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.running == nil {
@@ -53,10 +62,10 @@ func (f *flights[T]) board(ctx context.Context) *flight[T] {
 }
 
 // fly looks for as long as somebody waits for it. It ends by itself, whoever asked first.
-func (f *flights[T]) fly(ctx context.Context, fl *flight[T]) {
+func (f *Shared[T]) fly(ctx context.Context, fl *flight[T]) {
 	for fl != nil {
-		bounded, cancel := context.WithTimeout(ctx, observeTimeout)
-		fl.seen, fl.err = f.observe(bounded)
+		bounded, cancel := context.WithTimeout(ctx, Timeout)
+		fl.seen, fl.err = f.Observe(bounded)
 		cancel()
 		close(fl.landed)
 		f.mu.Lock()

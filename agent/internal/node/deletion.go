@@ -1,0 +1,137 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/agent/internal/plan/volume"
+)
+
+// DeleteVolume removes a volume; one that is to be unused only if what is on it says so, too. It waits a moment for whoever has the volume open, because udev
+// looks at one that was just activated; after that the error is plan.ErrInUse.
+func (e *Engine) DeleteVolume(ctx context.Context, want volume.Spec) error {
+	release, err := e.zero.stop(ctx, want.ID)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if want.OnlyUnused {
+		return e.deleteUnused(ctx, want)
+	}
+	for end := time.Now().Add(openPatience); ; {
+		err := e.deleteClosed(ctx, want)
+		if !errors.Is(err, plan.ErrInUse) || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(openPause):
+		}
+	}
+}
+
+const (
+	// openPatience is how long the deletion of a volume waits for udev to close it. A busy node takes a second for its look.
+	openPatience = 3 * time.Second
+	// openPause is the time between two tries.
+	openPause = 250 * time.Millisecond
+)
+
+// deleteClosed removes a volume that nobody has open.
+func (e *Engine) deleteClosed(ctx context.Context, want volume.Spec) error {
+	if want.Discard {
+		if err := e.discard(ctx, want); err != nil {
+			return err
+		}
+	}
+	_, err := e.changeVolume(ctx, want, volume.Delete)
+	return err
+}
+
+// discardPatience is how long a call discards before it has its caller come again.
+const discardPatience = 20 * time.Second
+
+// discard has the disks forget a volume that may be removed now. A device that cannot, or fails at it, keeps no volume from being removed. It
+// does not hold the lock of the group, so that others work on that meanwhile. How far it is is remembered for the next call; after a death of
+// the agent it begins anew.
+func (e *Engine) discard(ctx context.Context, want volume.Spec) error {
+	var p volume.Plan
+	_, err := e.changeVolume(ctx, want, func(seen plan.Snapshot, want volume.Spec) (_ volume.Plan, err error) {
+		p, err = volume.Discarding(seen, want)
+		return p, err
+	})
+	if err != nil {
+		return err
+	}
+	v, begun := p.Volume, time.Now()
+	at, _ := e.discarded.Load(v.UUID)
+	from, _ := at.(int64)
+	for {
+		next := volume.DiscardNext(want.Group, p, from)
+		if len(next.Steps) == 0 {
+			break
+		}
+		if time.Since(begun) > discardPatience {
+			e.discarded.Store(v.UUID, from)
+			return fmt.Errorf("volume %s: %d of %d bytes are discarded: %w", v.Name, from, v.SizeBytes, plan.ErrUndiscarded)
+		}
+		err := e.zeroSlice(ctx, next)
+		switch {
+		case ctx.Err() != nil || errors.Is(err, plan.ErrInUse):
+			return cmp.Or(err, ctx.Err())
+		case err != nil:
+			logr.FromContextOrDiscard(ctx).Info("Removing a volume without discarding all of it", "volumeGroup", want.Group, "volume", v.Name, "why", err.Error())
+			e.discarded.Delete(v.UUID)
+			return nil
+		}
+		from = next.Steps[0].(volume.DiscardLV).To
+	}
+	e.discarded.Delete(v.UUID)
+	return nil
+}
+
+// deleteUnused removes a volume that nobody used. The mark of a new volume is not enough, because it comes back with older metadata: what is on
+// the volume has to be what first use writes over.
+func (e *Engine) deleteUnused(ctx context.Context, want volume.Spec) error {
+	if e.cfg.Contents == nil {
+		return fmt.Errorf("volume %s in group %s: %w: nothing here can look at what is on it", want.Name, want.Group, plan.ErrUnsure)
+	}
+	// After a boot no volume has a device. One that is not to be removed gets none.
+	_, err := e.changeVolume(ctx, want, func(seen plan.Snapshot, want volume.Spec) (volume.Plan, error) {
+		p, err := volume.Delete(seen, want)
+		if err != nil || len(p.Steps) == 0 {
+			return p, err
+		}
+		return volume.Activate(seen, want)
+	})
+	if err != nil {
+		return err
+	}
+	_, err = e.changeVolume(ctx, want, func(seen plan.Snapshot, want volume.Spec) (volume.Plan, error) {
+		p, err := volume.Delete(seen, want)
+		if err != nil || len(p.Steps) == 0 {
+			return p, err
+		}
+		return p, e.looksUnused(ctx, seen, want)
+	})
+	return err
+}
+
+// looksUnused refuses a volume by what is on it. Whoever reads a suspended device waits, and a stale one leads to another disk.
+func (e *Engine) looksUnused(ctx context.Context, seen plan.Snapshot, want volume.Spec) error {
+	v, err := lookup(seen, want)
+	if err != nil {
+		return err
+	}
+	if !v.Active || v.Suspended || v.Stale {
+		return fmt.Errorf("volume %s in group %s: %w: what is on it cannot be read now", want.Name, want.Group, plan.ErrUnsure)
+	}
+	return e.cfg.Contents.Unused(ctx, want.Group, v)
+}
