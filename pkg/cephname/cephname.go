@@ -126,7 +126,7 @@ func Config(cluster string) string { return "ceph-" + cluster }
 // Keys is the name of the Secret with the Ceph cluster's own keys. Nobody but its daemons needs them.
 func Keys(cluster string) string { return "ceph-" + cluster + "-keys" }
 
-// DiskKey is the name of the Secret with the key of the disk of an encrypted OSD.
+// DiskKey begins the name of each Secret with a key of the disk of an encrypted OSD. It is the whole name of one that an earlier version made.
 func DiskKey(cluster, uuid string) string { return "ceph-" + cluster + "-osd-" + uuid }
 
 // Client is the name of the Secret with the key of the clients.

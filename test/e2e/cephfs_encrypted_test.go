@@ -108,9 +108,12 @@ func encryptedOSD(t *testing.T, c *v1alpha1.Cluster, image string) {
 		}
 		return nil
 	})
-	secret := &corev1.Secret{}
-	if err := kube.Get(t.Context(), client.ObjectKey{Namespace: cephname.Namespace, Name: cephname.DiskKey(c.Name, h[0].UUID)}, secret); err != nil || len(secret.Data[cephname.KeyDisk]) != osd.KeyBytes {
-		t.Fatalf("the key: %v", err)
+	var keys corev1.SecretList
+	if err := kube.List(t.Context(), &keys, client.InNamespace(cephname.Namespace), client.MatchingLabels{cephname.LabelFSID: string(c.UID), cephname.LabelDaemon: cephname.ObjectDiskKey}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(keys.Items); n != 1 || keys.Items[0].Annotations[cephname.AnnotationOSD] != h[0].UUID || len(keys.Items[0].Data[cephname.KeyDisk]) != osd.KeyBytes {
+		t.Fatalf("%d keys", n)
 	}
 	out := onNode(t, nodes[0], "lsblk --noheadings --output TYPE,NAME; dmsetup table "+osd.MappingName(h[0].UUID))
 	t.Logf("on the node:\n%s", out)

@@ -67,7 +67,7 @@ type CephSpec struct {
 	// its host ran, every placement group has all of its copies elsewhere, Ceph says that it is safe to destroy, and no other OSD leaves. In all other cases a person approves ReplaceOSD, as without this.
 	// +optional
 	AutoReplace bool `json:"autoReplace,omitempty"`
-	// Encrypted has the disks encrypted (LUKS2) that become OSDs from now on. The key of each is in a Secret of its own, ceph-NAME-osd-UUID in namespace quarry-ceph: if that is lost, what
+	// Encrypted has the disks encrypted (LUKS2) that become OSDs from now on. The key of each is in a Secret of its own, ceph-NAME-osd-UUID-RANDOM in namespace quarry-ceph: if that is lost, what
 	// is on the disk is lost, so these Secrets belong into a backup. OSDs that are there stay as they are, even if this is taken back; the condition DisksEncrypted tells of
 	// them. The stores of the monitors, and the network, are not encrypted by it.
 	// +optional
@@ -228,9 +228,14 @@ type MemberOSD struct {
 	AutoReplaced bool `json:"autoReplaced,omitempty"`
 	// +optional
 	Purged bool `json:"purged"`
-	// Encrypted: the disk is encrypted, and the OSD in it. The Secret with the key is made before this is written.
+	// Encrypted: the disk is encrypted, and the OSD in it.
 	// +optional
 	Encrypted bool `json:"encrypted,omitempty"`
+	// Secret is the name of the Secret with the key of the disk, in namespace quarry-ceph. It is written before the Secret is made, and no OSD is given a name that was given before: whoever is
+	// late with removing a Secret never removes one in use. An encrypted OSD of an earlier version has none on record: its Secret is ceph-NAME-osd-UUID.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Secret string `json:"secret,omitempty"`
 	// Keyed: the key may have encrypted the disk. It is written before the key is used, and no other key is made until the disk is clean.
 	// +optional
 	Keyed bool `json:"keyed,omitempty"`

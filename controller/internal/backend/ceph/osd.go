@@ -12,6 +12,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 	"quarry.storage/quarry/pkg/osd"
@@ -47,61 +48,121 @@ func (b *Backend) prepareOSD(ctx context.Context, s view.Step) error {
 	return b.Disks.Prepare(ctx, s.Through, s.Devices[0], o, s.Tools, s.Ceph.Fresh)
 }
 
-// useKey returns the key of the disk of a step, once it is on record as used: from then on it is the only one. Before that nothing was encrypted with it, so one that is gone is made anew.
+// useKey returns the key of the disk of a step, once it is on record as used: from then on it is the only one. Before that nothing was encrypted with one, so another one is made.
 func (b *Backend) useKey(ctx context.Context, s view.Step) (osd.Key, error) {
-	keyed, encrypted, digest := false, false, ""
-	err := b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { keyed, encrypted, digest = o.Keyed, o.Encrypted, o.KeyDigest })
+	var o v1alpha1.MemberOSD
+	if err := b.osd(ctx, s, func(r *v1alpha1.MemberOSD) { o = *r }); err != nil {
+		return osd.Key{}, err
+	}
+	switch {
+	case !o.Encrypted:
+		return osd.Key{}, passing("OSD %s is on record as one in the clear", s.Ceph.UUID)
+	case !o.Keyed:
+		return b.newKey(ctx, s, o.Secret)
+	}
+	p, secret := cephpod.Plan{Cluster: s.Cluster, FSID: s.UID}, &corev1.Secret{}
+	name := p.DiskSecret(o.UUID, o.Secret)
+	there, err := b.get(ctx, name, secret)
 	if err != nil {
 		return osd.Key{}, err
 	}
-	if !encrypted {
-		return osd.Key{}, passing("OSD %s is on record as one in the clear", s.Ceph.UUID)
+	if !there {
+		secret = nil
 	}
-	key, err := b.diskKey(ctx, s, s.Ceph.UUID, !keyed)
-	switch {
-	case err != nil:
-		return osd.Key{}, err
-	case !keyed:
-		return key, b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Keyed, o.KeyDigest = true, key.Digest(o.UUID) })
-	}
-	if err := (cephpod.Plan{Cluster: s.Cluster}).SameKey(key, s.Ceph.UUID, digest); err != nil {
+	key, err := p.OpenDisk(name, o.UUID, secret)
+	if err != nil {
 		return osd.Key{}, err
 	}
-	return key, nil
+	return key, p.SameKey(name, o.UUID, key, o.KeyDigest)
 }
 
-// diskKey reads the key of the disk of an encrypted OSD. Where there is none it makes one if it may. One that is there is kept.
-func (b *Backend) diskKey(ctx context.Context, s view.Step, uuid string, anew bool) (osd.Key, error) {
-	p, secret := cephpod.Plan{Cluster: s.Cluster, FSID: s.UID}, &corev1.Secret{}
-	name := cephname.DiskKey(s.Cluster, uuid)
-	there, err := b.get(ctx, name, secret)
-	switch {
-	case err != nil:
-		return osd.Key{}, err
-	case there:
-		return p.OpenDisk(secret, uuid)
-	case !anew:
-		return p.OpenDisk(nil, uuid)
-	}
+// newKey makes a key that nothing was encrypted with yet. Its Secret has a name of its own, which is on record before it is made. The Secret that was on record before is removed: who records a key
+// as used records its name with it, so that one is not in use, and will not be.
+func (b *Backend) newKey(ctx context.Context, s view.Step, before string) (osd.Key, error) {
 	c, err := b.cluster(ctx, s)
 	if err != nil {
 		return osd.Key{}, err
 	}
-	if secret, err = cephpod.Of(c).DiskKey(b.Random, uuid); err != nil {
+	p := cephpod.Of(c)
+	secret, err := p.DiskKey(b.Random, s.Ceph.UUID)
+	if err != nil {
+		return osd.Key{}, err
+	}
+	key, err := p.OpenDisk(secret.Name, s.Ceph.UUID, secret)
+	if err != nil {
+		return osd.Key{}, err
+	}
+	if err := b.unusedKey(ctx, s, before, func(o *v1alpha1.MemberOSD) { o.Secret = secret.Name }); err != nil {
+		return osd.Key{}, err
+	}
+	if err := b.osdIf(ctx, s, func(o *v1alpha1.MemberOSD) error { return kept(o.Secret != "", "secret") }); err != nil {
+		return osd.Key{}, err
+	}
+	if err := b.removeKey(ctx, s, p.DiskSecret(s.Ceph.UUID, before)); err != nil {
 		return osd.Key{}, err
 	}
 	if err := b.Client.Create(ctx, secret); err != nil {
-		return osd.Key{}, fmt.Errorf("create secret %s: %w", name, err)
+		return osd.Key{}, fmt.Errorf("create secret %s: %w", secret.Name, err)
 	}
-	return p.OpenDisk(secret, uuid)
+	return key, b.unusedKey(ctx, s, secret.Name, func(o *v1alpha1.MemberOSD) { o.Keyed, o.KeyDigest = true, key.Digest(o.UUID) })
 }
 
-// dropKey removes the key of a disk that is clean, or off the record. That it is not in use any more is put on record before.
+// unusedKey changes the record of an OSD whose key is not used yet, if that is the one in the Secret of a name.
+func (b *Backend) unusedKey(ctx context.Context, s view.Step, secret string, change func(*v1alpha1.MemberOSD)) error {
+	return b.osdIf(ctx, s, func(o *v1alpha1.MemberOSD) error {
+		if o.Keyed || o.Secret != secret {
+			return passing("another key of OSD %s is on record by now", o.UUID)
+		}
+		change(o)
+		return nil
+	})
+}
+
+// dropKey removes the key of a disk that is clean, or off the record. That it is not in use any more is put on record before: an OSD that is made on the disk from then on has a Secret of another
+// name, so that a process which is late here does no harm. Keys that were cut off before anybody used them go too: they are listed first, so that none is among them whose name comes on record later.
 func (b *Backend) dropKey(ctx context.Context, s view.Step) error {
-	if err := b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Keyed, o.KeyDigest = false, "" }); err != nil {
+	all, err := b.diskSecrets(ctx, s)
+	if err != nil {
 		return err
 	}
-	name, secret := cephname.DiskKey(s.Cluster, s.Ceph.UUID), &corev1.Secret{}
+	if err := b.given(ctx, s, func(o *v1alpha1.MemberOSD) { o.Keyed, o.KeyDigest = false, "" }); err != nil {
+		return err
+	}
+	for i := range all {
+		if all[i].Annotations[cephname.AnnotationOSD] != s.Ceph.UUID {
+			continue
+		}
+		if err := kube.Delete(ctx, b.Client, &all[i]); err != nil {
+			return err
+		}
+	}
+	return b.removeKey(ctx, s, cephpod.Plan{Cluster: s.Cluster}.DiskSecret(s.Ceph.UUID, s.Daemon.Secret))
+}
+
+// diskSecrets are the Secrets with keys of disks of the Ceph cluster, by their labels.
+func (b *Backend) diskSecrets(ctx context.Context, s view.Step) ([]corev1.Secret, error) {
+	var all corev1.SecretList
+	ours := client.MatchingLabels{cephname.LabelFSID: s.UID, cephname.LabelDaemon: cephname.ObjectDiskKey}
+	if err := b.Live.List(ctx, &all, client.InNamespace(cephname.Namespace), ours); err != nil {
+		return nil, fmt.Errorf("list the Secrets of Cluster %s: %w", s.Cluster, err)
+	}
+	return all.Items, nil
+}
+
+// given changes the record of an OSD that is given back, unless an OSD was made on the disk anew since the step was decided on.
+func (b *Backend) given(ctx context.Context, s view.Step, change func(*v1alpha1.MemberOSD)) error {
+	return b.osdIf(ctx, s, func(o *v1alpha1.MemberOSD) error {
+		if o.Secret != s.Daemon.Secret {
+			return passing("OSD %s is another one by now, with another key", o.UUID)
+		}
+		change(o)
+		return nil
+	})
+}
+
+// removeKey removes the Secret with a key that is in use no more.
+func (b *Backend) removeKey(ctx context.Context, s view.Step, name string) error {
+	secret := &corev1.Secret{}
 	there, err := b.get(ctx, name, secret)
 	if err != nil || !there {
 		return err
@@ -111,7 +172,7 @@ func (b *Backend) dropKey(ctx context.Context, s view.Step) error {
 		return passing("the Secret %s in namespace %s has the label %s=%s of another Ceph cluster. If nobody needs it, run: kubectl -n %s delete secret %s",
 			name, cephname.Namespace, cephname.LabelFSID, of, cephname.Namespace, name)
 	}
-	return client.IgnoreNotFound(b.Client.Delete(ctx, secret, client.Preconditions{UID: new(secret.UID)}))
+	return kube.Delete(ctx, b.Client, secret)
 }
 
 // out puts on record that the OSD is marked out, and then has it marked. It is the Cluster's own doing, and taken back if the host stays.
@@ -141,14 +202,10 @@ func (b *Backend) purge(ctx context.Context, s view.Step) error {
 
 // dropKeys removes the keys of disks that no record has any more: a call that was cut off may have left one.
 func (b *Backend) dropKeys(ctx context.Context, s view.Step) error {
-	var keys corev1.SecretList
-	ours := client.MatchingLabels{cephname.LabelFSID: s.UID, cephname.LabelDaemon: cephname.ObjectDiskKey}
-	if err := b.Live.List(ctx, &keys, client.InNamespace(cephname.Namespace), ours); err != nil {
-		return fmt.Errorf("list the Secrets of Cluster %s: %w", s.Cluster, err)
-	}
-	var errs []error
-	for i := range keys.Items {
-		errs = append(errs, b.remove(ctx, s, keys.Items[i].Name, &corev1.Secret{}))
+	all, err := b.diskSecrets(ctx, s)
+	errs := []error{err}
+	for i := range all {
+		errs = append(errs, kube.Delete(ctx, b.Client, &all[i]))
 	}
 	return errors.Join(errs...)
 }
@@ -156,7 +213,7 @@ func (b *Backend) dropKeys(ctx context.Context, s view.Step) error {
 // zap gives the disk back clean, and then takes it off the record. With the key of an encrypted disk goes what else of it somebody may find.
 func (b *Backend) zap(ctx context.Context, s view.Step) error {
 	encrypted := false
-	if err := b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Purged, encrypted = true, o.Encrypted }); err != nil {
+	if err := b.given(ctx, s, func(o *v1alpha1.MemberOSD) { o.Purged, encrypted = true, o.Encrypted }); err != nil {
 		return err
 	}
 	if len(s.Devices) > 0 {
@@ -173,7 +230,7 @@ func (b *Backend) zap(ctx context.Context, s view.Step) error {
 		}
 	}
 	return b.member(ctx, s, func(r *v1alpha1.MemberCeph) error {
-		r.OSDs = slices.DeleteFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool { return o.UUID == s.Ceph.UUID })
+		r.OSDs = slices.DeleteFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool { return o.UUID == s.Ceph.UUID && o.Secret == s.Daemon.Secret })
 		return nil
 	})
 }

@@ -80,7 +80,7 @@ func (b *Backend) wipe(ctx context.Context, s view.Step) error {
 	return nil
 }
 
-// takeDisks puts disks on record, each with the UUID of its OSD. The key of one that is to be encrypted is made before.
+// takeDisks puts disks on record, each with the UUID of its OSD.
 func (b *Backend) takeDisks(ctx context.Context, s view.Step) error {
 	return b.member(ctx, s, func(r *v1alpha1.MemberCeph) error {
 		for _, d := range s.Devices {
@@ -90,11 +90,6 @@ func (b *Backend) takeDisks(ctx context.Context, s view.Step) error {
 			}
 			if onRecord(r, o.UUID) {
 				continue
-			}
-			if s.Encrypted {
-				if _, err := b.diskKey(ctx, s, o.UUID, true); err != nil {
-					return err
-				}
 			}
 			r.OSDs = append(r.OSDs, o)
 		}

@@ -69,14 +69,26 @@ func (b *Backend) member(ctx context.Context, s view.Step, change func(*v1alpha1
 
 // osd changes the record of one OSD.
 func (b *Backend) osd(ctx context.Context, s view.Step, change func(*v1alpha1.MemberOSD)) error {
+	return b.osdIf(ctx, s, func(o *v1alpha1.MemberOSD) error { change(o); return nil })
+}
+
+// osdIf changes the record of one OSD, unless change returns an error.
+func (b *Backend) osdIf(ctx context.Context, s view.Step, change func(*v1alpha1.MemberOSD) error) error {
 	return b.member(ctx, s, func(r *v1alpha1.MemberCeph) error {
 		i := slices.IndexFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool { return o.UUID == s.Ceph.UUID })
 		if i < 0 {
 			return passing("OSD %s is not on record any more", s.Ceph.UUID)
 		}
-		change(&r.OSDs[i])
-		return nil
+		return change(&r.OSDs[i])
 	})
+}
+
+// kept returns an error if the API server dropped a field of a record that was just written: its definition of Members is that of an earlier version.
+func kept(is bool, field string) error {
+	if is {
+		return nil
+	}
+	return fmt.Errorf("the API server does not keep the field %s of the record: its definition of Members is of an earlier version. Run: kubectl apply --server-side -k deploy/crd", field)
 }
 
 // failed says why a step failed.

@@ -61,18 +61,18 @@ func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster, members []
 // diskKeys reads what the Secrets of the encrypted OSDs on record lack. It finds them by their names, whatever labels they have.
 func (b *Backend) diskKeys(ctx context.Context, c *v1alpha1.Cluster, members []*v1alpha1.Member, w *view.Workloads) error {
 	w.DiskKeys = map[string]string{}
-	digests := map[string]string{}
+	records := map[string]v1alpha1.MemberOSD{}
 	for _, m := range members {
 		if m.Spec.Ceph == nil {
 			continue
 		}
 		for _, o := range m.Spec.Ceph.OSDs {
 			if o.Encrypted {
-				digests[o.UUID] = o.KeyDigest
+				records[o.UUID] = o
 			}
 		}
 	}
-	if len(digests) == 0 {
+	if len(records) == 0 {
 		return nil
 	}
 	var all corev1.SecretList
@@ -84,11 +84,12 @@ func (b *Backend) diskKeys(ctx context.Context, c *v1alpha1.Cluster, members []*
 		named[all.Items[i].Name] = &all.Items[i]
 	}
 	p := cephpod.Of(c)
-	for uuid, digest := range digests {
+	for uuid, o := range records {
 		w.DiskKeys[uuid] = ""
-		key, err := p.OpenDisk(named[cephname.DiskKey(c.Name, uuid)], uuid)
+		name := p.DiskSecret(uuid, o.Secret)
+		key, err := p.OpenDisk(name, uuid, named[name])
 		if err == nil {
-			err = p.SameKey(key, uuid, digest)
+			err = p.SameKey(name, uuid, key, o.KeyDigest)
 		}
 		if err != nil {
 			w.DiskKeys[uuid] = err.Error()

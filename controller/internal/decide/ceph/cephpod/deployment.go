@@ -137,7 +137,7 @@ func (p Plan) volumes(d Daemon) []corev1.Volume {
 	}
 	if d.Encrypted {
 		out = append(out, corev1.Volume{Name: "disk", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-			SecretName: cephname.DiskKey(p.Cluster, d.UUID), DefaultMode: new(int32(0o400)), Items: []corev1.KeyToPath{{Key: cephname.KeyDisk, Path: "key"}},
+			SecretName: p.DiskSecret(d.UUID, d.Secret), DefaultMode: new(int32(0o400)), Items: []corev1.KeyToPath{{Key: cephname.KeyDisk, Path: "key"}},
 		}}})
 	}
 	return append(out, memory("own"), memory("data"))

@@ -3,6 +3,7 @@ package cephpod
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"time"
@@ -35,15 +36,28 @@ func Key(random io.Reader, at time.Time) (string, error) {
 	return base64.StdEncoding.EncodeToString(append(out, secret...)), nil
 }
 
-// DiskKey makes the Secret with the key of the disk of an encrypted OSD. random has to be that of the system for what is used.
+// suffixBytes is how many random bytes a name of a Secret with a key of a disk ends with.
+const suffixBytes = 5
+
+// DiskSecret is the name of the Secret with the key of the disk of an encrypted OSD: the one on record. An OSD of an earlier version has none on record.
+func (p Plan) DiskSecret(uuid, recorded string) string {
+	if recorded != "" {
+		return recorded
+	}
+	return cephname.DiskKey(p.Cluster, uuid)
+}
+
+// DiskKey makes a Secret with a key of the disk of an encrypted OSD. Its name is one that no Secret had before. random has to be that of the system for what is used.
 func (p Plan) DiskKey(random io.Reader, uuid string) (*corev1.Secret, error) {
-	secret := make([]byte, osd.KeyBytes)
-	if _, err := io.ReadFull(random, secret); err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
+	secret, suffix := make([]byte, osd.KeyBytes), make([]byte, suffixBytes)
+	for _, b := range [][]byte{secret, suffix} {
+		if _, err := io.ReadFull(random, b); err != nil {
+			return nil, fmt.Errorf("make a key: %w", err)
+		}
 	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: cephname.DiskKey(p.Cluster, uuid), Namespace: cephname.Namespace, Labels: p.Labels(cephname.ObjectDiskKey, ""),
+			Name: cephname.DiskKey(p.Cluster, uuid) + "-" + hex.EncodeToString(suffix), Namespace: cephname.Namespace, Labels: p.Labels(cephname.ObjectDiskKey, ""),
 			Annotations: map[string]string{cephname.AnnotationOSD: uuid},
 		},
 		// Another key in its place would open nothing, and the right one would be gone.
@@ -52,9 +66,8 @@ func (p Plan) DiskKey(random io.Reader, uuid string) (*corev1.Secret, error) {
 	}, nil
 }
 
-// OpenDisk returns the key of the disk of an encrypted OSD that a Secret of that name has; nil for none. The error says why the Secret is not used, and what to do.
-func (p Plan) OpenDisk(secret *corev1.Secret, uuid string) (osd.Key, error) {
-	name := cephname.DiskKey(p.Cluster, uuid)
+// OpenDisk returns the key of the disk of an encrypted OSD that the Secret of a name has; nil for none. The error says why the Secret is not used, and what to do.
+func (p Plan) OpenDisk(name, uuid string, secret *corev1.Secret) (osd.Key, error) {
 	wrong := func(format string, args ...any) (osd.Key, error) {
 		return osd.Key{}, fmt.Errorf("the Secret %s in namespace %s %w", name, cephname.Namespace, fmt.Errorf(format, args...))
 	}
@@ -79,12 +92,12 @@ func (p Plan) OpenDisk(secret *corev1.Secret, uuid string) (osd.Key, error) {
 	return key, nil
 }
 
-// SameKey returns an error that says what to do if a key is another one than that on record, by its digest. Where no digest is on record it is taken for that.
-func (p Plan) SameKey(key osd.Key, uuid, digest string) error {
+// SameKey returns an error that says what to do if the key in the Secret of a name is another one than that on record, by its digest. Where no digest is on record it is taken for that.
+func (p Plan) SameKey(name, uuid string, key osd.Key, digest string) error {
 	if digest == "" || key.Digest(uuid) == digest {
 		return nil
 	}
-	return fmt.Errorf("the Secret %s in namespace %s has another key than the one that encrypted the disk: delete it, and restore the right one", cephname.DiskKey(p.Cluster, uuid), cephname.Namespace)
+	return fmt.Errorf("the Secret %s in namespace %s has another key than the one that encrypted the disk: delete it, and restore the right one", name, cephname.Namespace)
 }
 
 // passwordBytes is how many random bytes a password is made of: 24 letters, digits, dashes and underscores.

@@ -65,8 +65,9 @@ type Daemon struct {
 	First bool
 	// UUID and Device are those of an OSD.
 	UUID, Device string
-	// Encrypted: the disk of the OSD is.
+	// Encrypted: the disk of the OSD is. Secret is the name on record of the Secret with its key.
 	Encrypted bool
+	Secret    string
 }
 
 // Monitor is where one listens.

@@ -27,6 +27,11 @@ func TestDeployment_encrypted(t *testing.T) {
 	plain := Daemon{Kind: cephname.DaemonOSD, ID: "7", Node: "n1", UUID: sealedUUID, Device: "/dev/x"}
 	sealed := plain
 	sealed.Encrypted = true
+	named := sealed
+	named.Secret = "ceph-files-osd-x-1"
+	if i := p.volumes(named); !slices.ContainsFunc(i, func(v corev1.Volume) bool { return v.Secret != nil && v.Secret.SecretName == named.Secret }) {
+		t.Errorf("volumes %+v", i)
+	}
 	d := p.Deployment(sealed)
 	spec := d.Spec.Template.Spec
 	of := func(name string) func(corev1.VolumeMount) bool {
@@ -50,7 +55,7 @@ func TestDeployment_encrypted(t *testing.T) {
 func TestDiskKey(t *testing.T) {
 	p := Of(&v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "files", UID: fsid}})
 	s, err := p.DiskKey(strings.NewReader(strings.Repeat("r", 40)), sealedUUID)
-	if err != nil || s.Name != "ceph-files-osd-"+sealedUUID || s.Namespace != cephname.Namespace || s.Annotations[cephname.AnnotationOSD] != sealedUUID || s.Labels[cephname.LabelFSID] != fsid {
+	if err != nil || s.Name != "ceph-files-osd-"+sealedUUID+"-7272727272" || s.Namespace != cephname.Namespace || s.Annotations[cephname.AnnotationOSD] != sealedUUID || s.Labels[cephname.LabelFSID] != fsid {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	if key, err := osd.NewKey(s.Data[cephname.KeyDisk]); err != nil || !bytes.Equal(key.Reveal(), bytes.Repeat([]byte("r"), osd.KeyBytes)) {
@@ -59,7 +64,7 @@ func TestDiskKey(t *testing.T) {
 	if s.Immutable == nil || !*s.Immutable {
 		t.Error("somebody may put another key in its place")
 	}
-	if _, err := p.DiskKey(strings.NewReader("short"), sealedUUID); err == nil {
+	if _, err := p.DiskKey(strings.NewReader(strings.Repeat("r", 36)), sealedUUID); err == nil {
 		t.Error("a key of too few random bytes")
 	}
 }
@@ -87,18 +92,18 @@ func TestOpenDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		tt.change(s)
-		key, err := p.OpenDisk(s, sealedUUID)
+		key, err := p.OpenDisk(s.Name, sealedUUID, s)
 		if (err != nil) != (len(tt.says) > 0) || key.IsZero() != (err != nil) {
 			t.Errorf("%s: %v, %v", name, key, err)
 			continue
 		}
 		for _, says := range tt.says {
-			if !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), cephname.DiskKey("files", sealedUUID)) {
+			if !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), s.Name) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 	}
-	if _, err := p.OpenDisk(nil, sealedUUID); err == nil || !strings.Contains(err.Error(), "is gone: restore it") {
+	if _, err := p.OpenDisk("x", sealedUUID, nil); err == nil || !strings.Contains(err.Error(), "is gone: restore it") {
 		t.Errorf("none: %v", err)
 	}
 }

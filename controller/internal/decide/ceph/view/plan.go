@@ -283,7 +283,7 @@ func (v *View) translate(p *plan, s ceph.Step) {
 		}
 		out.Daemon = cephpod.Daemon{
 			Kind: cephname.DaemonOSD, ID: fmt.Sprint(s.ID), Node: s.Host, Image: v.image(cephname.DaemonOSD), UUID: s.UUID, Device: string(r.OSDs[i].Path),
-			Encrypted: r.OSDs[i].Encrypted,
+			Encrypted: r.OSDs[i].Encrypted, Secret: r.OSDs[i].Secret,
 		}
 	case ceph.ReplaceDaemon:
 		i := slices.IndexFunc(v.seen.Workloads.Daemons, func(x Workload) bool { return x.Kind+"."+x.ID == s.Name })

@@ -145,7 +145,8 @@ func (v *View) locked(o v1alpha1.MemberOSD) string {
 	if wrong, read := w.DiskKeys[o.UUID]; read {
 		return wrong
 	}
-	_, err := cephpod.Of(v.seen.Cluster).OpenDisk(nil, o.UUID)
+	p := cephpod.Of(v.seen.Cluster)
+	_, err := p.OpenDisk(p.DiskSecret(o.UUID, o.Secret), o.UUID, nil)
 	return err.Error()
 }
 

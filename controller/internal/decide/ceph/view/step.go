@@ -23,7 +23,7 @@ type Step struct {
 	Member string
 	// Ceph is the step of a Ceph cluster; only that of its actions.
 	Ceph ceph.Step
-	// Daemon that is deployed or removed.
+	// Daemon that is deployed or removed, or whose disk is prepared or given back.
 	Daemon cephpod.Daemon
 	// Encrypted: the disks that are taken are encrypted.
 	Encrypted bool
@@ -106,6 +106,9 @@ func (s Step) Digest() string {
 	}
 	if s.Encrypted || s.Daemon.Encrypted {
 		out = append(out, "encrypted")
+	}
+	if s.Does == v1alpha1.ActionZapOSD && s.Daemon.Secret != "" {
+		out = append(out, "secret "+s.Daemon.Secret)
 	}
 	for _, d := range s.Devices {
 		out = append(out, d.Path, d.Serial, d.WWN, fmt.Sprint(d.SizeBytes))

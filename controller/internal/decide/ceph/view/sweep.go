@@ -32,12 +32,18 @@ func (v *View) sweep(p *plan) {
 			clean := v.seen.Verdicts[o.UUID].Kind == osd.Empty
 			lost := backend.Lost(m)
 			if (!m.DeletionTimestamp.IsZero() || o.Purged) && known == ceph.No && v.deployedOSD(o.UUID) == ceph.No && (clean || lost) {
-				s := v.whole(v1alpha1.ActionZapOSD, "", "The disk is clean, and no OSD of Ceph any more.")
-				s.Member, s.Ceph = m.Name, ceph.Step{Do: ceph.ZapOSD, Host: n, Path: string(o.Path), UUID: o.UUID, ID: -1}
-				p.step(s)
+				p.step(v.offRecord(m, o, "The disk is clean, and no OSD of Ceph any more."))
 			}
 		}
 	}
+}
+
+// offRecord takes a disk off the record that nothing is to be done to. The key that goes is the one that is on record now.
+func (v *View) offRecord(m *v1alpha1.Member, o v1alpha1.MemberOSD, why string) Step {
+	s := v.whole(v1alpha1.ActionZapOSD, "", why)
+	s.Member, s.Ceph = m.Name, ceph.Step{Do: ceph.ZapOSD, Host: string(m.Spec.Node), Path: string(o.Path), UUID: o.UUID, ID: -1}
+	s.Daemon.Secret = o.Secret
+	return s
 }
 
 // monitorStays says why the data of a monitor cannot be those of one that is gone; empty when they can.

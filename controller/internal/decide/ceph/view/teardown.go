@@ -117,8 +117,7 @@ func (v *View) clear(p *plan) {
 		r := record(m)
 		for _, o := range r.OSDs {
 			verdict, known := v.seen.Verdicts[o.UUID]
-			s := v.whole(v1alpha1.ActionZapOSD, "", "The disk is clean.")
-			s.Member, s.Ceph = m.Name, ceph.Step{Do: ceph.ZapOSD, Host: n, Path: string(o.Path), UUID: o.UUID, ID: -1}
+			s := v.offRecord(m, o, "The disk is clean.")
 			switch {
 			case verdict.Kind == osd.Empty:
 				p.step(s)

@@ -137,7 +137,7 @@ func (v *View) wanted(have Workload) (cephpod.Daemon, bool) {
 		if i < 0 {
 			return d, false
 		}
-		d.UUID, d.Device, d.Encrypted = have.UUID, string(r.OSDs[i].Path), r.OSDs[i].Encrypted
+		d.UUID, d.Device, d.Encrypted, d.Secret = have.UUID, string(r.OSDs[i].Path), r.OSDs[i].Encrypted, r.OSDs[i].Secret
 	}
 	return d, true
 }
