@@ -13,10 +13,10 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// TestCeph_hostLost: of a host that is gone for ever Ceph forgets the monitor and the OSD, once what was on it is elsewhere. No volume goes for it.
+// TestCeph_hostLost: of a host that is gone for ever Ceph forgets the monitor and the OSD, once what was on it is elsewhere, and the key of its disk is removed. No volume goes for it.
 func TestCeph_hostLost(t *testing.T) {
 	k := newCeph(t, "n1", "n2", "n3", "n4")
-	k.addFiles(nil, "n1", "n2", "n3", "n4")
+	k.addFiles(func(s *v1alpha1.ClusterSpec) { s.Ceph = &v1alpha1.CephSpec{Encrypted: true} }, "n1", "n2", "n3", "n4")
 	k.until(k.served(4, 3))
 	m := k.member("files", "n1")
 	uuid := m.Spec.Ceph.OSDs[0].UUID
@@ -59,6 +59,9 @@ func TestCeph_hostLost(t *testing.T) {
 	k.until(func(c *v1alpha1.Cluster) string {
 		if m := k.member("files", "n1"); m != nil {
 			return "the member is still there: " + m.Status.Message
+		}
+		if k.diskKeys()[uuid] != nil {
+			t.Fatal("the member is gone, and the key of its disk is there")
 		}
 		return k.served(3, 3)(c)
 	})

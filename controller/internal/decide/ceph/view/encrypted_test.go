@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -143,6 +144,38 @@ func TestUpgrade_locked(t *testing.T) {
 		told := v.deployed([]ceph.Daemon{{Kind: have.Kind, Name: have.ID}, {Kind: cephname.DaemonMonitor, Name: "a"}})
 		if (told[0].Locked != "") != gone || told[0].Kind != cephname.DaemonOSD {
 			t.Errorf("gone %t: %+v", gone, told)
+		}
+	}
+}
+
+// TestOwed_keys: a Member that is declared lost stays until Ceph has forgotten its OSDs and the keys of its disks are removed.
+func TestOwed_keys(t *testing.T) {
+	for name, tt := range map[string]struct {
+		record func(*v1alpha1.MemberOSD)
+		change func(*Observation)
+		owes   string
+		step   bool
+	}{
+		"Ceph knows the OSD":                 {nil, nil, "osd.1", false},
+		"nobody knows whether Ceph does":     {nil, func(o *Observation) { o.Current = false }, "the OSD on /dev/sdb", false},
+		"Ceph has forgotten it":              {nil, func(o *Observation) { o.Ceph.Map.OSDs = nil }, "the key of disk /dev/sdb", true},
+		"so it has, and it was in the clear": {func(r *v1alpha1.MemberOSD) { r.Encrypted, r.Keyed = false, false }, func(o *Observation) { o.Ceph.Map.OSDs = nil }, "", true},
+		"nothing is on record any more":      {nil, func(o *Observation) { o.Ceph.Map.OSDs, o.World.Members[0].Spec.Ceph.OSDs = nil, nil }, "", false},
+	} {
+		o := sealedOSD(true, tt.record)
+		m := o.World.Members[0]
+		m.UID, m.Spec.Lost, m.DeletionTimestamp = "m", "m", &metav1.Time{Time: o.Now}
+		o.Workloads.Daemons, o.Verdicts = nil, nil
+		o.Nodes["n1"] = decide.Node{Agent: decide.AgentMissing}
+		if tt.change != nil {
+			tt.change(&o)
+		}
+		v := New(o)
+		if owes := strings.Join(v.Facts("n1").Holding, ", "); (owes == "") != (tt.owes == "") || !strings.HasPrefix(owes, tt.owes) {
+			t.Errorf("%s: %q", name, owes)
+		}
+		if i := slices.IndexFunc(v.plan.steps, func(s Step) bool { return s.Does == v1alpha1.ActionZapOSD }); (i >= 0) != tt.step || i >= 0 && len(v.plan.steps[i].Devices) > 0 {
+			t.Errorf("%s: %+v, %q", name, v.plan.steps, v.plan.waits)
 		}
 	}
 }

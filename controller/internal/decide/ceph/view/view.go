@@ -116,7 +116,7 @@ func (v *View) Facts(host string) backend.Facts {
 	return f
 }
 
-// owed is what Ceph still has of a host that was declared lost. Its Member stays until Ceph has forgotten it: the record says which OSDs those are.
+// owed is what Ceph still has of a host that was declared lost, and the keys of its disks. Its Member stays until Ceph has forgotten it: the record says which OSDs those are.
 func (v *View) owed(host string, r v1alpha1.MemberCeph) []string {
 	var out []string
 	if r.Monitor != nil {
@@ -128,6 +128,11 @@ func (v *View) owed(host string, r v1alpha1.MemberCeph) []string {
 			out = append(out, fmt.Sprintf("osd.%d", id))
 		case ceph.Unknown:
 			out = append(out, "the OSD on "+string(o.Path))
+		case ceph.No:
+			// Of a disk that is out of hand the key is all that can be destroyed. It goes with the record.
+			if o.Encrypted {
+				out = append(out, "the key of disk "+string(o.Path)+", which is removed then")
+			}
 		}
 	}
 	if v.daemonOn(host) {
