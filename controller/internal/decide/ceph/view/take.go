@@ -219,7 +219,9 @@ func (v *View) unable(node string, more map[string]int) preflight.Refusal {
 	if no := preflight.Clocks(node, others, preflight.Allowed(v.wantedOptions())); !no.IsZero() {
 		return no
 	}
-	needs := []preflight.Need{{Name: "OSD", Count: len(record(v.member(node)).OSDs) + more[cephname.DaemonOSD], Bytes: pods.Memory(cephname.DaemonOSD)}}
+	// One that is given up counts as long as its pod is there: Kubernetes keeps the memory for it.
+	stay := slices.DeleteFunc(slices.Clone(record(v.member(node)).OSDs), func(o v1alpha1.MemberOSD) bool { return o.Replaced && v.deployedOSD(o.UUID) == ceph.No })
+	needs := []preflight.Need{{Name: "OSD", Count: len(stay) + more[cephname.DaemonOSD], Bytes: pods.Memory(cephname.DaemonOSD)}}
 	for _, k := range []struct{ kind, name string }{{cephname.DaemonMonitor, "monitor"}, {cephname.DaemonManager, "manager"}, {cephname.DaemonMetadata, "metadata server"}} {
 		n := preflight.Need{Name: k.name, Bytes: pods.Memory(k.kind)}
 		if more[k.kind] > 0 || v.has(node, k.kind) || v.short(k.kind) {

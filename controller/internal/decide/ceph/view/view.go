@@ -3,7 +3,6 @@ package view
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"quarry.storage/quarry/controller/internal/decide"
@@ -179,65 +178,10 @@ func (v *View) Decide(m backend.Member) backend.Host {
 	return h
 }
 
-// passing adds to a finding the clean disks that are not taken.
-func passing(f backend.Finding, passed []string) backend.Finding {
-	switch text := "Clean disks that are not taken: " + backend.Shorten(passed, 5); {
-	case len(passed) == 0:
-	case f.IsZero():
-		f.Message = "The member serves volumes. " + text
-	default:
-		f.Message = strings.TrimSuffix(f.Message, ".") + ". " + text
-	}
-	return f
-}
-
 // runs reports whether Ceph says that an OSD is up.
 func (v *View) runs(uuid string) bool {
 	t := v.seen.Ceph
 	return t != nil && t.Map != nil && slices.ContainsFunc(t.Map.OSDs, func(o ceph.OSD) bool { return o.UUID == uuid && o.Up })
-}
-
-// found says how the OSDs of a host are.
-func (v *View) found(node string, r v1alpha1.MemberCeph) backend.Finding {
-	var waits []string
-	for _, o := range r.OSDs {
-		if !v.runs(o.UUID) {
-			waits = append(waits, string(o.Path))
-		}
-	}
-	told := v.waits(node)
-	switch {
-	case len(r.OSDs) == 0:
-		return backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonNoCleanDevice, Message: "has no disk that can become an OSD"}
-	case len(waits) == 0:
-		return backend.Finding{}
-	case len(told) > 0 && Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed):
-		return backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonOSDWaiting, Message: backend.Shorten(told, 5)}
-	}
-	return backend.Finding{Kind: backend.Busy, Reason: v1alpha1.ReasonPreparing, Message: "its disks become OSDs: " + backend.Shorten(append(told, waits...), 5)}
-}
-
-// draining says what the removal of a host waits for.
-func (v *View) draining(node string, r v1alpha1.MemberCeph) backend.Finding {
-	if v.empty(r) && !v.daemonOn(node) {
-		return backend.Finding{}
-	}
-	text := "is being emptied"
-	if told := v.waits(node); len(told) > 0 {
-		text += ": " + backend.Shorten(told, 5)
-	}
-	return backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonDraining, Message: text}
-}
-
-// waits are the sentences about one host.
-func (v *View) waits(node string) []string {
-	var out []string
-	for _, w := range v.plan.waits {
-		if slices.ContainsFunc(strings.FieldsFunc(w, func(r rune) bool { return strings.ContainsRune(" ,:()", r) }), func(word string) bool { return strings.TrimSuffix(word, ".") == node }) {
-			out = append(out, w)
-		}
-	}
-	return out
 }
 
 // devices are those of the OSDs of a host, as far as its agent tells of them.
