@@ -247,17 +247,38 @@ func TestZap_killed(t *testing.T) {
 	}
 }
 
-// TestUseKey_earlierDefinitions: an API server that does not keep the name of the Secret gets no Secret that nobody would find again.
-func TestUseKey_earlierDefinitions(t *testing.T) {
-	b, s := unused(t, true)
-	forgets := New(b.Config)
-	forgets.Client = interceptor.NewClient(b.Client.(client.WithWatch), interceptor.Funcs{
+// earlierDefinitions is a Backend over an API server that drops what it does not know of a record.
+func earlierDefinitions(b *Backend) *Backend {
+	out := New(b.Config)
+	out.Client = interceptor.NewClient(b.Client.(client.WithWatch), interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
-			o.(*v1alpha1.Member).Spec.Ceph.OSDs[0].Secret = ""
+			r := &o.(*v1alpha1.Member).Spec.Ceph.OSDs[0]
+			r.Secret, r.AutoReplaced = "", false
 			return c.Patch(ctx, o, p, options...)
 		},
 	})
-	if _, err := forgets.useKey(t.Context(), s); err == nil || !strings.Contains(err.Error(), "deploy/crd") || len(keys(t, b)) != 1 {
+	return out
+}
+
+// TestReplace_earlierDefinitions: an API server that does not keep that no person approved it has no OSD given up. What a person approved needs no such word.
+func TestReplace_earlierDefinitions(t *testing.T) {
+	b, s := unused(t, true)
+	if err := earlierDefinitions(b).replace(t.Context(), s); err == nil || !strings.Contains(err.Error(), "autoReplaced") || onDisk(t, b, s).Replaced {
+		t.Errorf("%+v, %v", onDisk(t, b, s), err)
+	}
+	if err := b.replace(t.Context(), s); err != nil || !onDisk(t, b, s).Replaced || !onDisk(t, b, s).AutoReplaced {
+		t.Errorf("%+v, %v", onDisk(t, b, s), err)
+	}
+	s.Loses = "what is on it"
+	if err := earlierDefinitions(b).replace(t.Context(), s); err != nil || !onDisk(t, b, s).Replaced || onDisk(t, b, s).AutoReplaced {
+		t.Errorf("%+v, %v", onDisk(t, b, s), err)
+	}
+}
+
+// TestUseKey_earlierDefinitions: an API server that does not keep the name of the Secret gets no Secret that nobody would find again.
+func TestUseKey_earlierDefinitions(t *testing.T) {
+	b, s := unused(t, true)
+	if _, err := earlierDefinitions(b).useKey(t.Context(), s); err == nil || !strings.Contains(err.Error(), "deploy/crd") || len(keys(t, b)) != 1 {
 		t.Errorf("%q, %v", keys(t, b), err)
 	}
 }

@@ -237,7 +237,17 @@ func (b *Backend) zap(ctx context.Context, s view.Step) error {
 
 // replace puts on record that the OSD is given up, and whether a person was asked. What follows is decided anew.
 func (b *Backend) replace(ctx context.Context, s view.Step) error {
-	return b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Replaced, o.AutoReplaced = true, s.Loses == "" })
+	auto := s.Loses == ""
+	if auto {
+		// Without this word a disk that comes back would be cleared without a person, so it has to be kept before anything is given up.
+		if err := b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.AutoReplaced = true }); err != nil {
+			return err
+		}
+		if err := b.osdIf(ctx, s, func(o *v1alpha1.MemberOSD) error { return kept(o.AutoReplaced, "autoReplaced") }); err != nil {
+			return err
+		}
+	}
+	return b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Replaced, o.AutoReplaced = true, auto })
 }
 
 // keep takes back what nobody approved. The monitors know the OSD still, so they did not forget it, whatever is on record of that.

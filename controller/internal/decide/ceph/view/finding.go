@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/osd"
 )
 
 // passing adds to a finding the clean disks that are not taken.
@@ -65,6 +67,20 @@ func (v *View) unasked(r v1alpha1.MemberCeph) backend.Finding {
 	}
 	return backend.Finding{
 		Kind: backend.Bad, Reason: v1alpha1.ReasonOSDWaiting, Message: "its OSDs did not run when Ceph said last how they are: " + backend.Shorten(down, 5) + "." + v.stale(),
+	}
+}
+
+// nameless tells of disks without WWN and serial number that are empty at the path of an OSD which is given up. Nobody can tell whether such a disk is that of the OSD, so that its record stands for
+// it: it becomes no OSD before Ceph has forgotten that one.
+func (v *View) nameless(p *plan) {
+	for _, n := range v.nodes() {
+		for _, o := range record(v.member(n)).OSDs {
+			known, id := v.known(o.UUID)
+			if o.WWN == "" && o.Serial == "" && o.Replaced && known == ceph.Yes && v.seen.Verdicts[o.UUID].Kind == osd.Empty {
+				p.wait("Disk %s on %s is clean, and has neither a WWN nor a serial number: nobody can tell whether it is the one of osd.%d, which is given up, or another one in its place. It is not taken while Ceph knows that OSD. "+
+					"Attach it at another place of the host, with another path: there it counts as another disk.", o.Path, n, id)
+			}
+		}
 	}
 }
 

@@ -170,6 +170,7 @@ func (v *View) facts(p *plan) {
 	}
 	v.unsaid(p)
 	v.tellUnable(p, hosts)
+	v.nameless(p)
 	plans := []ceph.Plan{v.planMonitors(hosts, formed, current)}
 	if formed && current.Quorum != nil {
 		v.options(p)

@@ -208,7 +208,7 @@ func (v *View) deployedOSD(uuid string) ceph.Answer {
 	return ceph.No
 }
 
-// Device returns the device of a node that an OSD on record is on: by WWN and serial number where the disk has them, else by its path.
+// Device returns the device of a node that an OSD on record is on: by WWN and serial number where the disk has them, else by its path. A disk grows, and one that is smaller is another one.
 func Device(n decide.Node, o v1alpha1.MemberOSD) (decide.Device, bool) {
 	for _, d := range n.Devices {
 		if o.WWN != "" || o.Serial != "" {
@@ -217,7 +217,7 @@ func Device(n decide.Node, o v1alpha1.MemberOSD) (decide.Device, bool) {
 			}
 			continue
 		}
-		if d.Is(string(o.Path)) {
+		if d.Is(string(o.Path)) && d.SizeBytes >= o.Size {
 			return d, true
 		}
 	}

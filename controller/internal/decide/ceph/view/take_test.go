@@ -197,3 +197,59 @@ func TestTake_namedAndTaken(t *testing.T) {
 		}
 	}
 }
+
+// TestTake_nameless: a disk without WWN and serial number in the place of a dead one may be that one, unless it is smaller. What to do is told.
+func TestTake_nameless(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*Observation)
+		want   string
+		says   string
+	}{
+		"a clean one at its path":       {nil, "", "Attach it at another place"},
+		"it still carries the OSD":      {func(o *Observation) { o.Verdicts[diskUUID] = osd.Verdict{Kind: osd.Ready} }, "", "not safe elsewhere"},
+		"nobody gave the OSD up":        {func(o *Observation) { o.World.Members[0].Spec.Ceph.OSDs[0].Replaced = false }, "", "approve ReplaceOSD"},
+		"a bigger one may be one grown": {func(o *Observation) { o.Nodes["n1"].Devices[0].SizeBytes *= 2 }, "", "Attach it at another place"},
+		"a smaller one is another one":  {func(o *Observation) { o.Nodes["n1"].Devices[0].SizeBytes /= 2; o.Verdicts = nil }, v1alpha1.ActionTakeDisks, ""},
+		"it is at another place": {func(o *Observation) {
+			o.Nodes["n1"].Devices[0].Path, o.Nodes["n1"].Devices[0].KernelName = "/dev/sdd", "sdd"
+			o.Verdicts = nil
+		}, v1alpha1.ActionTakeDisks, ""},
+	} {
+		o := joined(v1alpha1.ClusterSpec{})
+		n := o.Nodes["n1"]
+		n.Devices = slices.DeleteFunc(n.Devices, func(d decide.Device) bool { return d.Path != "/dev/sdb" })
+		n.Devices[0].Serial = ""
+		o.Nodes["n1"] = n
+		r := &o.World.Members[0].Spec.Ceph.OSDs[0]
+		r.Serial, r.Replaced = "", true
+		o.Verdicts[diskUUID] = osd.Verdict{Kind: osd.Empty}
+		o.Ceph.Map.OSDs[0].Up, o.Ceph.Map.OSDs[0].In = false, false
+		if tt.change != nil {
+			tt.change(&o)
+		}
+		h := New(o).Decide(backend.Member{Node: "n1", Object: o.World.Members[0]})
+		got := ""
+		for _, s := range h.Steps {
+			got += s.Action()
+		}
+		if got != tt.want || !strings.Contains(h.Finding.Message, tt.says) {
+			t.Errorf("%s: steps %q, finding %+v", name, got, h.Finding)
+		}
+	}
+}
+
+// TestDevices_samePath: of a disk that died and one in its place with the same path the status has the latter, for it takes each path once.
+func TestDevices_samePath(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		o := joined(v1alpha1.ClusterSpec{})
+		r := o.World.Members[0].Spec.Ceph
+		dead := v1alpha1.MemberOSD{UUID: "dead", Path: "/dev/sdb", Serial: "dead", Size: 1 << 40}
+		if r.OSDs = append(r.OSDs, dead); first {
+			slices.Reverse(r.OSDs)
+		}
+		got := bare(o).devices("n1", *r)
+		if len(got) != 1 || got[0].Identity != "b" || got[0].State != v1alpha1.DevicePresent {
+			t.Errorf("dead first %t: %+v", first, got)
+		}
+	}
+}

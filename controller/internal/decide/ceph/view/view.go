@@ -197,7 +197,12 @@ func (v *View) devices(node string, r v1alpha1.MemberCeph) []v1alpha1.MemberDevi
 				d.State = v1alpha1.DeviceMissing
 			}
 		}
-		out = append(out, d)
+		// A disk in the place of one that died may have its path. The status has each path once.
+		if i := slices.IndexFunc(out, func(x v1alpha1.MemberDevice) bool { return x.Path == d.Path }); i < 0 {
+			out = append(out, d)
+		} else if out[i].State == v1alpha1.DeviceMissing {
+			out[i] = d
+		}
 	}
 	return out
 }
