@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quarry.storage/quarry/controller/internal/decide"
+	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/controller/internal/kube"
@@ -212,15 +214,19 @@ func (b *Backend) dropKeys(ctx context.Context, s view.Step) error {
 
 // zap gives the disk back clean, and then takes it off the record. With the key of an encrypted disk goes what else of it somebody may find.
 func (b *Backend) zap(ctx context.Context, s view.Step) error {
-	encrypted := false
-	if err := b.given(ctx, s, func(o *v1alpha1.MemberOSD) { o.Purged, encrypted = true, o.Encrypted }); err != nil {
+	encrypted, replaced := false, false
+	if err := b.given(ctx, s, func(o *v1alpha1.MemberOSD) { o.Purged, encrypted, replaced = true, o.Encrypted, o.Replaced }); err != nil {
 		return err
 	}
 	if len(s.Devices) > 0 {
 		defer b.memory.touched(types.UID(s.UID), s.Ceph.UUID)
 		o := wanted(s)
 		o.Encrypted = encrypted
-		if err := b.Disks.Zap(ctx, s.Through, s.Devices[0], o); err != nil {
+		err := b.Disks.Zap(ctx, s.Through, s.Devices[0], o)
+		if f, is := errors.AsType[*decide.Fault](err); is && f.Kind == decide.FaultInternal {
+			return fmt.Errorf("%w. %s", err, decideceph.Unclearable(s.Through, replaced))
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package ceph
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"quarry.storage/quarry/pkg/osd"
 )
@@ -10,8 +11,8 @@ import (
 // moving are the flags that keep data where they are.
 var moving = []string{"pause", "norecover", "nobackfill", "norebalance"}
 
-// leave returns the steps by which OSDs leave. What can be taken back (out) is done for all of them; what cannot (stop, purge, zap) for one at a
-// time, the first by host and path.
+// leave returns the steps by which OSDs leave. What can be taken back (out) is done for all of them; what cannot (stop, purge) for one at a time, the first by host and path. Disks of OSDs that Ceph
+// has forgotten are given back all at once: one that cannot be cleared holds up no other OSD.
 func (w OSDs) leave(p *Plan, disks []Disk, f Facts) {
 	var leaving []Disk
 	for _, d := range disks {
@@ -31,7 +32,7 @@ func (w OSDs) leave(p *Plan, disks []Disk, f Facts) {
 		switch {
 		case wait != "":
 			p.wait("%s", wait)
-		case s.Do == OutOSD:
+		case s.Do == OutOSD || s.Do == ZapOSD:
 			p.step(s)
 		case !final:
 			p.step(s)
@@ -106,7 +107,7 @@ func (w OSDs) giveBack(s Step, d Disk) (Step, string) {
 	case d.Kind == osd.Empty:
 		return s, fmt.Sprintf("Disk %s on %s is clean.", d.Path, d.Host)
 	case !d.Recorded || d.Kind == osd.Unknown || d.Kind == osd.Other:
-		return s, fmt.Sprintf("Disk %s on %s is left as it is: %s", d.Path, d.Host, d.Message)
+		return s, w.leftAlone(d)
 	case d.Kind == osd.Ready && !d.Purged:
 		// Monitors that lost what they knew, or were restored, do not know it either.
 		return s, fmt.Sprintf("Disk %s on %s carries an OSD that the monitors do not know, even though nobody purged it. It is left as it is.", d.Path, d.Host)
@@ -118,6 +119,24 @@ func (w OSDs) giveBack(s Step, d Disk) (Step, string) {
 		s.Loses = fmt.Sprintf("What is on disk %s of host %s is cleared. Its OSD was given up while the disk was away, when every placement group had all copies elsewhere.", d.Path, d.Host)
 	}
 	return s, ""
+}
+
+// leftAlone says why a disk is not given back.
+func (w OSDs) leftAlone(d Disk) string {
+	why := d.Message
+	if d.Recorded && d.Purged && d.Kind == osd.Unknown && w.host(d.Host).Serving {
+		why = strings.TrimSuffix(why, ".") + ". " + Unclearable(d.Host, d.Leaving)
+	}
+	return fmt.Sprintf("Disk %s on %s is left as it is: %s", d.Path, d.Host, why)
+}
+
+// Unclearable says what a person does about a disk of a host that Ceph has forgotten the OSD of, and that cannot be cleared. replaced: the OSD was given up, and its host stays.
+func Unclearable(host string, replaced bool) string {
+	const out = "If the disk fails, take it out of host %s and destroy it: what is on it was not cleared. "
+	if replaced {
+		return fmt.Sprintf(out+"Its OSD goes off the record then.", host)
+	}
+	return fmt.Sprintf(out+"When all other disks of the host are given back, declare its Member lost: its OSD goes off the record then.", host)
 }
 
 // cleared reports whether nothing of a purged OSD is left but the record: its disk is clean, or it was replaced and is not there any more.

@@ -34,7 +34,7 @@ func (w OSDs) leaves(d Disk) bool {
 	return d.Leaving && (!d.returned() || !d.known && d.Purged) || w.host(d.Host).Leaving
 }
 
-// PlanOSDs returns the steps that bring OSDs up, for each disk one, and those by which they leave: of these at most one that cannot be taken back.
+// PlanOSDs returns the steps that bring OSDs up, for each disk one, and those by which they leave: of these at most one that takes data from Ceph for good.
 func PlanOSDs(w OSDs, f Facts) Plan {
 	var p Plan
 	if f.Quorum == nil || f.Quorum.in() < majority(len(f.Quorum.Monitors)) || f.Map == nil {

@@ -12,7 +12,7 @@ import (
 // TestPlanOSDs_replace: an OSD that died is given up by a person alone, and only once Ceph has marked it out.
 func TestPlanOSDs_replace(t *testing.T) {
 	const offered = "ReplaceOSD osd.1 (uuid-1) n1"
-	broken := func(d *Disk) { d.Kind = osd.Unknown }
+	broken := func(d *Disk) { d.Kind, d.Message = osd.Unknown, "it cannot be read" }
 	missing := func(d *Disk) { d.Kind, d.Missing = osd.Unknown, true }
 	approved := func(d *Disk) { d.Leaving = true }
 	for name, tt := range map[string]struct {
@@ -41,6 +41,7 @@ func TestPlanOSDs_replace(t *testing.T) {
 		"purged, and the disk is gone":      {disk(1, missing, approved, undeployed, purged), nil, hosts("n1"), "ZapOSD osd.-1 (uuid-1) n1", ""},
 		"purged, and another disk is there": {disk(1, empty, approved, undeployed, purged), nil, hosts("n1"), "ZapOSD osd.-1 (uuid-1) n1", ""},
 		"gone, and nobody purged it":        {disk(1, missing, approved, undeployed), nil, hosts("n1"), "", "left as it is"},
+		"purged, and it cannot be read":     {disk(1, broken, approved, undeployed, purged), nil, hosts("n1"), "", "left as it is: it cannot be read. If the disk fails, take it out of host n1"},
 		"gone with its host":                {disk(1, missing, approved, undeployed, purged), nil, hosts("n1!"), "", "left as it is"},
 	} {
 		f := facts(twice, append([]OSD{up(2), up(3)}, tt.osds...)...)
@@ -175,4 +176,14 @@ func TestPlanOSDs_autoReplacedReturns(t *testing.T) {
 			t.Errorf("%s: what a person approves: %q", name, p.Steps[0].Loses)
 		}
 	}
+}
+
+// TestPlanOSDs_zapHoldsNobodyUp: a disk that cannot be cleared, or that a person is asked about, does not keep another OSD from leaving.
+func TestPlanOSDs_zapHoldsNobodyUp(t *testing.T) {
+	w := OSDs{Hosts: hosts("n1", "n2", "n3", "n4"), Disks: []Disk{
+		disk(1, undeployed, purged, func(d *Disk) { d.Leaving = true }),
+		disk(2, undeployed, func(d *Disk) { d.Kind, d.Leaving = osd.Unknown, true }), disk(3), disk(4),
+	}}
+	down := func(o *OSD) { o.Up, o.In, o.SafeToDestroy = false, false, Yes }
+	check(t, "two leave", PlanOSDs(w, facts(twice, up(2, down), up(3), up(4))), "ZapOSD osd.-1 (uuid-1) n1; PurgeOSD osd.2 (uuid-2) n2", "")
 }

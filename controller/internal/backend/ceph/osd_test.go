@@ -1,0 +1,46 @@
+package ceph
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// broken are disks that agents cannot clear.
+type broken struct {
+	Disks
+	kind decide.FaultKind
+}
+
+func (b broken) Zap(_ context.Context, node string, _ decide.Device, _ OSD) error {
+	return &decide.Fault{Kind: b.kind, Node: node, Call: "ZapOsd", Message: "input/output error"}
+}
+
+// TestZap_broken: a disk that cannot be cleared stays on record with its key, and the person is told what to do. One that is only busy is tried again.
+func TestZap_broken(t *testing.T) {
+	for label, tt := range map[string]struct {
+		kind     decide.FaultKind
+		replaced bool
+		says     string
+	}{
+		"it was given up": {decide.FaultInternal, true, "input/output error. If the disk fails, take it out of host n1 and destroy it: what is on it was not cleared. Its OSD goes"},
+		"its host leaves": {decide.FaultInternal, false, "declare its Member lost"},
+		"it is busy":      {decide.FaultBusy, true, ""},
+	} {
+		b, s := unused(t, false)
+		b.Disks, s.Through, s.Devices = broken{kind: tt.kind}, "n1", []decide.Device{{Path: "/dev/sdb"}}
+		if err := b.osd(t.Context(), s, func(o *v1alpha1.MemberOSD) { o.Keyed, o.Replaced = true, tt.replaced }); err != nil {
+			t.Fatal(err)
+		}
+		err := b.zap(t.Context(), s)
+		if err == nil || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "take it out") != (tt.says != "") && tt.replaced {
+			t.Errorf("%s: %v", label, err)
+		}
+		if o := onDisk(t, b, s); o == nil || !o.Purged || !o.Keyed || len(keys(t, b)) != 1 {
+			t.Errorf("%s: %+v, %q", label, o, keys(t, b))
+		}
+	}
+}
