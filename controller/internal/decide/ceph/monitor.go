@@ -64,6 +64,11 @@ func PlanMonitors(w Monitors, f Facts) Plan {
 		}
 	}
 	if r, why, found := w.surplus(*f.Quorum); found {
+		// Without one more, the monitor of a host in maintenance may be missed when the host is off.
+		if h, is := w.maintained(); is && !w.host(r.Host).Leaving {
+			p.wait("Monitor %s is one too many. It is removed after the maintenance of host %s.", r.Name, h.Name)
+			return p
+		}
 		w.remove(&p, *f.Quorum, r, why)
 		return p
 	}
@@ -131,6 +136,16 @@ func (w Monitors) surplus(q Quorum) (r MonitorRecord, why string, found bool) {
 		return last, "The Cluster wants fewer monitors.", true
 	}
 	return MonitorRecord{}, "", false
+}
+
+// maintained is a host with a monitor that is in maintenance, and stays.
+func (w Monitors) maintained() (Host, bool) {
+	for _, r := range w.Records {
+		if h := w.host(r.Host); h.Maintenance && !h.Leaving {
+			return h, true
+		}
+	}
+	return Host{}, false
 }
 
 // has reports whether a monitor is in the quorum.
