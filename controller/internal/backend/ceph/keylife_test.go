@@ -221,10 +221,36 @@ func TestZap_late(t *testing.T) {
 			t.Fatal(err)
 		}
 		again(t, b, s)
-		if err := b.zap(t.Context(), s); err == nil || !strings.Contains(err.Error(), "with another key") {
+		if err := b.zap(t.Context(), s); err == nil || !strings.Contains(err.Error(), "another one by now") {
 			t.Errorf("earlier %t: %v", earlier, err)
 		}
 		opens(t, "not begun", b, s)
+	}
+}
+
+// TestZap_lateInTheClear: a disk in the clear that another process gave back, and put on record anew, is not given back by one that is late.
+func TestZap_lateInTheClear(t *testing.T) {
+	b, s := unused(t, true)
+	clean := func(r *v1alpha1.MemberCeph) error {
+		r.OSDs = []v1alpha1.MemberOSD{{UUID: disk, Purged: true}}
+		return nil
+	}
+	if err := b.member(t.Context(), s, clean); err != nil {
+		t.Fatal(err)
+	}
+	s.Purged = true
+	if err := b.zap(t.Context(), s); err != nil || onDisk(t, b, s) != nil {
+		t.Fatalf("%+v, %v", onDisk(t, b, s), err)
+	}
+	again := func(r *v1alpha1.MemberCeph) error {
+		r.OSDs = []v1alpha1.MemberOSD{{UUID: disk}}
+		return nil
+	}
+	if err := b.member(t.Context(), s, again); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.zap(t.Context(), s); err == nil || !strings.Contains(err.Error(), "another one by now") || onDisk(t, b, s) == nil || onDisk(t, b, s).Purged {
+		t.Errorf("%+v, %v", onDisk(t, b, s), err)
 	}
 }
 

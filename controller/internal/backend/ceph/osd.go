@@ -154,8 +154,8 @@ func (b *Backend) diskSecrets(ctx context.Context, s view.Step) ([]corev1.Secret
 // given changes the record of an OSD that is given back, unless an OSD was made on the disk anew since the step was decided on.
 func (b *Backend) given(ctx context.Context, s view.Step, change func(*v1alpha1.MemberOSD)) error {
 	return b.osdIf(ctx, s, func(o *v1alpha1.MemberOSD) error {
-		if o.Secret != s.Daemon.Secret {
-			return passing("OSD %s is another one by now, with another key", o.UUID)
+		if o.Secret != s.Daemon.Secret || s.Purged && !o.Purged {
+			return passing("OSD %s is another one by now: it was made anew, with another key if it is encrypted", o.UUID)
 		}
 		change(o)
 		return nil
@@ -236,7 +236,9 @@ func (b *Backend) zap(ctx context.Context, s view.Step) error {
 		}
 	}
 	return b.member(ctx, s, func(r *v1alpha1.MemberCeph) error {
-		r.OSDs = slices.DeleteFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool { return o.UUID == s.Ceph.UUID && o.Secret == s.Daemon.Secret })
+		r.OSDs = slices.DeleteFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool {
+			return o.UUID == s.Ceph.UUID && o.Secret == s.Daemon.Secret && o.Purged
+		})
 		return nil
 	})
 }

@@ -278,7 +278,7 @@ func (v *View) translate(p *plan, s ceph.Step) {
 			p.wait("Disk %s on %s is not there.", s.Path, s.Host)
 			return
 		}
-		out.Devices, out.Tools = []decide.Device{d}, v.seen.Workloads.Tools[s.Host]
+		out.Devices, out.Tools, out.Purged = []decide.Device{d}, v.seen.Workloads.Tools[s.Host], r.OSDs[i].Purged
 		if !there {
 			out.Devices = nil
 		}

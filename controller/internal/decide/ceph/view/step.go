@@ -25,6 +25,8 @@ type Step struct {
 	Ceph ceph.Step
 	// Daemon that is deployed or removed, or whose disk is prepared or given back.
 	Daemon cephpod.Daemon
+	// Purged: the disk to give back was on record as one of an OSD that is forgotten. One that is made anew is not, until it is.
+	Purged bool
 	// Encrypted: the disks that are taken are encrypted.
 	Encrypted bool
 	// Devices are taken, wiped, prepared or given back.

@@ -175,7 +175,7 @@ func (v *View) sweep(p *plan) {
 func (v *View) offRecord(m *v1alpha1.Member, o v1alpha1.MemberOSD, why string) Step {
 	s := v.whole(v1alpha1.ActionZapOSD, "", why)
 	s.Member, s.Ceph = m.Name, ceph.Step{Do: ceph.ZapOSD, Host: string(m.Spec.Node), Path: string(o.Path), UUID: o.UUID, ID: -1}
-	s.Daemon.Secret = o.Secret
+	s.Daemon.Secret, s.Purged = o.Secret, o.Purged
 	return s
 }
 
