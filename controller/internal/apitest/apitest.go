@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -25,6 +27,9 @@ const assets = "KUBEBUILDER_ASSETS"
 
 // startLimit is how long the API server may take to start, and to stop.
 const startLimit = 2 * time.Minute
+
+// percent is how much garbage there may be beside what is in use, and limit how many bytes before it is collected anyway.
+const percent, limit = 400, 640 << 20
 
 // server of the package under test; nil without assets.
 var server *envtest.Environment
@@ -56,17 +61,23 @@ func run(m *testing.M) int {
 		return 1
 	}
 	server = env
+	// The tests, too, as far as nobody says otherwise.
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+		debug.SetMemoryLimit(limit)
+	}
 	code := m.Run()
 	if err := env.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "apitest: stop api server:", err)
 	}
 	cost()
+	tellRequests()
 	return code
 }
 
 // thrifty starts processes that collect garbage less often than Go does by default: for the few objects of tests, an API server would do little else.
 func thrifty(start func() error) error {
-	for name, value := range map[string]string{"GOGC": "400", "GOMEMLIMIT": "640MiB"} {
+	for name, value := range map[string]string{"GOGC": strconv.Itoa(percent), "GOMEMLIMIT": strconv.Itoa(limit)} {
 		if before, ok := os.LookupEnv(name); ok {
 			defer func() { _ = os.Setenv(name, before) }()
 		} else {
@@ -97,7 +108,7 @@ func Config(t testing.TB) *rest.Config {
 	if server == nil {
 		t.Skip("needs a kube-apiserver and etcd: set " + assets + ", as `make test` does")
 	}
-	return rest.CopyConfig(server.Config)
+	return count(rest.CopyConfig(server.Config))
 }
 
 // Client returns a client that reads from the API server directly.

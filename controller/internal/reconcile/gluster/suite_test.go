@@ -13,6 +13,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -77,11 +79,14 @@ type server struct {
 
 func newSuite(t *testing.T, changes ...func(*cluster.Config)) *suite {
 	t.Helper()
-	// Tests beside this one share what has no namespace.
-	c := apitest.Mirror(t, apitest.Client(t), &v1alpha1.GlusterClusterList{}, &v1alpha1.GlusterNodeList{}, &appsv1.StatefulSetList{}, &appsv1.DeploymentList{}, &appsv1.DaemonSetList{},
-		&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.SecretList{}, &corev1.ServiceList{})
+	// Tests beside this one share what has no namespace. Of that only a class is held, which all of them make and nobody changes.
+	c := apitest.Mirror(t, apitest.Client(t), &storagev1.StorageClassList{})
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "gluster-"}}
 	must(t, c.Create(t.Context(), ns))
+	c = apitest.MirrorOf(t, c, ns.Name, &v1alpha1.GlusterClusterList{}, &v1alpha1.GlusterNodeList{}, &appsv1.StatefulSetList{}, &appsv1.DeploymentList{}, &appsv1.DaemonSetList{},
+		&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.SecretList{}, &corev1.ServiceList{}, &policyv1.PodDisruptionBudgetList{},
+		apitest.Loose(appsv1.SchemeGroupVersion.WithKind("StatefulSet")), apitest.Loose(corev1.SchemeGroupVersion.WithKind("Service")),
+		apitest.Loose(networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy")), apitest.Loose(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget")))
 	cfg := cluster.Config{HealTime: 20 * time.Millisecond, LeaveTime: 10 * time.Millisecond, Lease: 10 * time.Millisecond}
 	for _, change := range changes {
 		change(&cfg)

@@ -3,9 +3,13 @@ package harborcluster
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,11 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/apitest"
+	"quarry.storage/quarry/controller/internal/decide/harbor"
 	"quarry.storage/quarry/controller/internal/kube"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/test/operatortest"
 )
 
-// cachedClient reads the metadata of definitions from a cache, as the controller does, and everything else from the API server. Definitions are long: to
+// cachedClient reads the metadata of definitions from a cache, as the controller does, and everything else as its WithWatch does. Definitions are long: to
 // read them in every pass is most of what the API server would do in these tests.
 type cachedClient struct {
 	client.WithWatch
@@ -53,6 +59,20 @@ func newClient(t *testing.T) *cachedClient {
 	}
 	c.definitions = shared.definitions
 	return c
+}
+
+// mirror reads from memory what is in a namespace, until a test changes the definition of a kind: nothing else writes there.
+func (c *cachedClient) mirror(namespace string) {
+	c.t.Helper()
+	lists := []client.ObjectList{
+		&v1alpha1.HarborClusterList{}, &v1alpha1.HarborWitnessList{}, &corev1.SecretList{}, &corev1.PersistentVolumeClaimList{},
+		&appsv1.StatefulSetList{}, &appsv1.DeploymentList{}, &batchv1.JobList{},
+	}
+	for _, kind := range append(slices.Clone(childKinds), harbor.ConfigurationKind, harbor.EndpointSliceKind,
+		appsv1.SchemeGroupVersion.WithKind("StatefulSet"), appsv1.SchemeGroupVersion.WithKind("Deployment"), issuerKind("Issuer")) {
+		lists = append(lists, apitest.Loose(kind))
+	}
+	c.WithWatch = apitest.MirrorOf(c.t, c.WithWatch, namespace, lists...)
 }
 
 // Get reads an object.

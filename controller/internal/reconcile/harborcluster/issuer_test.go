@@ -17,11 +17,15 @@ import (
 	"quarry.storage/quarry/test/operatortest"
 )
 
+func issuerKind(kind string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: kind}
+}
+
 // issuer makes an issuer of which cert-manager says this; nothing while that is empty.
 func (s *suite) issuer(kind, name string, ready string) *unstructured.Unstructured {
 	s.t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"selfSigned": map[string]any{}}}}
-	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: kind})
+	o.SetGroupVersionKind(issuerKind(kind))
 	o.SetName(name)
 	if kind == "Issuer" {
 		o.SetNamespace(s.namespace)

@@ -50,6 +50,7 @@ func newSuite(t *testing.T) *suite {
 	c.install(operatortest.CertManager(t)...)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "harbor-"}}
 	must(t, c.Create(t.Context(), ns))
+	c.mirror(ns.Name)
 	s := &suite{t: t, client: c, events: events.NewFakeRecorder(1000), namespace: ns.Name, log: &journal{}}
 	s.operators = &operators{t: t, client: c, namespace: ns.Name}
 	var passwords atomic.Int32

@@ -31,7 +31,7 @@ func (s *suite) waits() {
 		if err := s.reconcile("san"); err != nil {
 			s.t.Fatal(err)
 		}
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(pause)
 	}
 	if r, err := s.san.Reservation(s.t.Context(), "n1", s.lun.Identity, false); err != nil || r.Held() {
 		s.t.Fatalf("%+v, %v", r, err)

@@ -41,6 +41,9 @@ const (
 	portal    = "10.0.0.1:3260"
 )
 
+// pause is how long what a pass began may go on before the next one.
+const pause = 10 * time.Millisecond
+
 // suite is a controller between a real API server and a model of a target and its initiators.
 type suite struct {
 	t      *testing.T
@@ -58,7 +61,10 @@ type suite struct {
 
 func newSuite(t *testing.T, nodes ...string) *suite {
 	t.Helper()
-	s := &suite{t: t, client: apitest.Client(t), driver: backend.DriverState{Ready: true}, events: events.NewFakeRecorder(1000)}
+	c := apitest.Mirror(t, apitest.Client(t), &v1alpha1.IscsiList{}, &v1alpha1.ClusterList{}, &v1alpha1.NfsList{}, &v1alpha1.MemberList{}, &v1alpha1.StorageNodeList{},
+		&corev1.NodeList{}, &corev1.PersistentVolumeList{}, &storagev1.StorageClassList{}, &storagev1.VolumeAttachmentList{}, &corev1.SecretList{},
+		&corev1.PodList{}, &coordinationv1.LeaseList{})
+	s := &suite{t: t, client: c, driver: backend.DriverState{Ready: true}, events: events.NewFakeRecorder(1000)}
 	s.san, s.lun = iscsitest.New(iqn)
 	s.san.Granted = s.granted
 	s.restart()
@@ -208,7 +214,7 @@ func (s *suite) until(name string, check func(*v1alpha1.Iscsi) string) *v1alpha1
 			}
 		}
 		s.ahead += 2 * time.Second
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(pause)
 	}
 	s.t.Fatalf("iscsi %s: %s", name, complaint)
 	return nil
@@ -223,7 +229,7 @@ func (s *suite) untilGone(name string) {
 			return
 		}
 		s.ahead += 2 * time.Second
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(pause)
 	}
 	s.t.Fatalf("iscsi %s is still there: %s; calls %v", name, i.Status.Message, s.san.Calls())
 }

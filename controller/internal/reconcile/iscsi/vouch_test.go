@@ -46,7 +46,7 @@ func (s *suite) rounds() {
 	for range 10 {
 		s.ahead += 30 * time.Second
 		_ = s.reconcile("san")
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(pause)
 	}
 }
 
