@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -40,10 +41,29 @@ func (r *Reconciler) ensure(ctx context.Context, s *scope, want *unstructured.Un
 		return have, nil
 	}
 	harbor.Keep(s.cluster, want, have.object)
+	key, content := want.GetKind()+" "+want.GetNamespace()+"/"+want.GetName(), digest(want)
+	if last, ok := r.applied.Load(key); ok && have.object != nil && last == (application{have.object.GetUID(), have.object.GetResourceVersion(), content}) {
+		return have, nil
+	}
 	if err := kube.ApplyChild(ctx, r.Client, want, have.object); err != nil {
 		return child{}, err
 	}
+	r.applied.Store(key, application{want.GetUID(), want.GetResourceVersion(), content})
 	return child{object: want, created: have.object == nil}, nil
+}
+
+// application is what was applied last to a child, and what the child was then. To apply the same to a child that nobody changed since changes nothing.
+type application struct {
+	uid     types.UID
+	version string
+	content [sha256.Size]byte
+}
+
+// digest tells apart what builders make. That is maps, lists, strings, numbers and booleans: all of them can be written as JSON.
+func digest(o *unstructured.Unstructured) [sha256.Size]byte {
+	hash := sha256.New()
+	_ = json.NewEncoder(hash).Encode(o.Object)
+	return [sha256.Size]byte(hash.Sum(nil))
 }
 
 // look finds the child of the given kind and name; no object when there is none.
@@ -206,8 +226,8 @@ func (r *Reconciler) mark(s *scope, children []harbor.Child, installed harbor.In
 		fmt.Fprintln(hash, kind, there, r.definitions.version(kind))
 	}
 	for _, c := range children {
-		// Objects from builders are maps, lists, strings, numbers and booleans: all of them can be written as JSON.
-		_ = json.NewEncoder(hash).Encode(c.Object.Object)
+		content := digest(c.Object)
+		hash.Write(content[:])
 	}
 	return [sha256.Size]byte(hash.Sum(nil))
 }

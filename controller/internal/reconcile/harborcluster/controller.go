@@ -55,6 +55,8 @@ type Reconciler struct {
 	definitions definitions
 	// rehearsed has, for each HarborCluster, the mark of the children that were last taken in a rehearsal.
 	rehearsed sync.Map
+	// applied has the last application to each child.
+	applied sync.Map
 	// released has the UIDs of the HarborClusters whose data this process saw without them as its owner, Secrets included. No earlier version works beside it.
 	released sync.Map
 	// watch begins to watch a kind of children, once; nil in tests that call Reconcile themselves.

@@ -117,6 +117,38 @@ func TestReconcile_driftIsRepaired(t *testing.T) {
 	}
 }
 
+// TestReconcile_appliesOnlyChanges: a child that is as it was left is not written again, and one that anybody changed is.
+func TestReconcile_appliesOnlyChanges(t *testing.T) {
+	s := newSuite(t)
+	s.healthy()
+	s.reconcile()
+	var mu sync.Mutex
+	var applied []string
+	s.intercept(applies(func(kind string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		applied = append(applied, kind)
+		return nil
+	}))
+	s.reconcile()
+	same(t, nothing, applied)
+	db := s.child(harbor.PostgresqlKind, s.database())
+	must(t, unstructuredSet(db, int64(9), "spec", "numberOfInstances"))
+	must(t, s.client.Update(t.Context(), db))
+	s.reconcile()
+	same(t, []string{"postgresql"}, applied)
+	if n, _, _ := nested(s.child(harbor.PostgresqlKind, s.database()), "spec", "numberOfInstances"); n == int64(9) {
+		t.Error("the change is left")
+	}
+	// Who begins anew does not know what was applied.
+	applied = nil
+	s.r.applied.Clear()
+	s.reconcile()
+	if !slices.Contains(applied, "Tenant") || !slices.Contains(applied, "Secret") {
+		t.Errorf("applied: %v", applied)
+	}
+}
+
 func TestReconcile_newSpecReachesTheChildren(t *testing.T) {
 	s := newSuite(t)
 	s.healthy()
