@@ -63,12 +63,13 @@ func TestDeploy_podsAndClaimsAreReadByRolesOfTheirOwn(t *testing.T) {
 func TestRun_withoutTheRolesOfWhatIsOff(t *testing.T) {
 	s := newSite(t)
 	controller := clientOf(t, as(t, "quarry-controller"))
+	installed = false
+	t.Cleanup(func() { install(t) })
 	for _, name := range []string{"quarry-statefulcluster-view", "quarry-pin"} {
 		if err := s.admin.Delete(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { install(t) })
 	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}} {
 		await(t, "the right is gone", func() string {
 			if controller.List(context.Background(), list, client.Limit(1)) == nil {

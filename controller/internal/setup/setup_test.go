@@ -58,9 +58,15 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// install applies deploy/crd and deploy/base as a user would.
+// installed is true while the API server has all that install brings. Who takes something away installs it again.
+var installed bool
+
+// install applies deploy/crd and deploy/base as a user would, once: no test but the one that installs again changes them.
 func install(t *testing.T) {
 	t.Helper()
+	if installed {
+		return
+	}
 	kubectl := filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl")
 	kubeconfig := apitest.Kubeconfig(t)
 	if _, err := os.Stat(kubectl); err != nil {
@@ -72,6 +78,7 @@ func install(t *testing.T) {
 			t.Fatalf("kubectl apply of deploy/%s: %v\n%s", part, err, out)
 		}
 	}
+	installed = true
 }
 
 // as returns how to reach the API server as a service account of the controllers' namespace.
