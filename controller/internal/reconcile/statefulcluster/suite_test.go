@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,9 +46,8 @@ type suite struct {
 
 func newSuite(t *testing.T, hosts ...string) *suite {
 	t.Helper()
-	direct := apitest.Client(t)
-	c := apitest.Mirror(t, direct, &v1alpha1.StatefulClusterList{}, &v1alpha1.MemberList{}, &corev1.PodList{}, &corev1.PersistentVolumeClaimList{},
-		&corev1.PersistentVolumeList{}, &corev1.NodeList{})
+	c := apitest.Mirror(t, apitest.Client(t), &v1alpha1.StatefulClusterList{}, &v1alpha1.MemberList{}, &corev1.PodList{}, &corev1.PersistentVolumeClaimList{},
+		&corev1.PersistentVolumeList{}, &corev1.NodeList{}, &appsv1.ControllerRevisionList{}, &storagev1.CSIStorageCapacityList{})
 	s := &suite{
 		t: t, client: c, events: events.NewFakeRecorder(1000), now: time.Now().Truncate(time.Second), held: map[string]bool{},
 	}
@@ -54,7 +55,7 @@ func newSuite(t *testing.T, hosts ...string) *suite {
 	s.create(ns)
 	s.namespace = ns.Name
 	s.r = &Reconciler{
-		Client: s.client, Workloads: s.client, Live: direct, Events: s.events,
+		Client: s.client, Workloads: s.client, Live: s.client, Events: s.events,
 		Now: func() time.Time { return s.now },
 		Identity: func() string {
 			s.minted++
