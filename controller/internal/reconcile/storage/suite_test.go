@@ -92,9 +92,9 @@ func newSuite(t *testing.T, hosts ...string) *suite {
 	t.Helper()
 	direct := apitest.Client(t)
 	c := apitest.Mirror(t, direct, &v1alpha1.ClusterList{}, &v1alpha1.NfsList{}, &v1alpha1.MemberList{}, &v1alpha1.StorageNodeList{},
-		&corev1.NodeList{}, &corev1.PersistentVolumeList{}, &storagev1.StorageClassList{}, &storagev1.VolumeAttachmentList{})
+		&v1alpha1.IscsiList{}, &corev1.NodeList{}, &corev1.PersistentVolumeList{}, &storagev1.StorageClassList{}, &storagev1.VolumeAttachmentList{})
 	s := &suite{
-		t: t, client: c, direct: direct, cached: c, live: direct, events: events.NewFakeRecorder(10000), driver: &fakeDriver{state: backend.DriverState{Exists: true, Ready: true}},
+		t: t, client: c, direct: direct, cached: c, live: c, events: events.NewFakeRecorder(10000), driver: &fakeDriver{state: backend.DriverState{Exists: true, Ready: true}},
 		lvm:  backendtest.New(t, backendtest.Options{Type: v1alpha1.StorageTypeLVM, Driver: v1alpha1.DriverLVM}),
 		ceph: backendtest.New(t, backendtest.Options{Type: v1alpha1.StorageTypeCephFS, Driver: "cephfs.quarry.storage", Exclusive: true, MovesData: true}),
 		nfs:  backendtest.New(t, backendtest.Options{Driver: v1alpha1.DriverNFS, NoMembers: true}),
