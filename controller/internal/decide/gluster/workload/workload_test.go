@@ -137,3 +137,53 @@ func TestStateClass(t *testing.T) {
 		}
 	}
 }
+
+// TestServer_disks: a disk of a node of Kubernetes is in the pod once it is given, and the pod runs on that node alone.
+func TestServer_disks(t *testing.T) {
+	n := disked()
+	plain := Server(pool(), n).Spec.Template.Spec
+	if len(Devices(n)) != 1 || len(disks(&plain)) != 0 || plain.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields != nil {
+		t.Errorf("a disk that is on record alone is in the pod: %+v", plain)
+	}
+	n.Spec.Devices[0].Given = true
+	pod := Server(pool(), n).Spec.Template.Spec
+	if got := Devices(n); len(got) != 2 || !slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == got[1] && m.Name == "device-1" }) {
+		t.Errorf("devices %v, mounts %+v", got, pod.Containers[0].VolumeMounts)
+	}
+	if v := pod.Volumes[len(pod.Volumes)-1]; v.Name != "device-1" || v.HostPath == nil || v.HostPath.Path != "/dev/disk/by-id/stable" || *v.HostPath.Type != corev1.HostPathBlockDev {
+		t.Errorf("%+v", v)
+	}
+	if lost := Loses(&pod, &plain); !slices.Equal(lost, []string{"/dev/disk/by-id/stable"}) || Loses(&plain, &pod) != nil || Loses(nil, &pod) != nil {
+		t.Errorf("loses %v", lost)
+	}
+	if Disk(n.Spec.Devices[0]) == Device(n.Namespace, string(n.Spec.Devices[0].Device)) {
+		t.Error("a claim and a disk have one path")
+	}
+}
+
+// TestServer_pinned: the pod of a server with a disk runs on the node on record alone.
+func TestServer_pinned(t *testing.T) {
+	n := disked()
+	n.Spec.Devices[0].Given = true
+	for _, term := range Server(pool(), n).Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		if len(term.MatchFields) != 1 || term.MatchFields[0].Key != "metadata.name" || !slices.Equal(term.MatchFields[0].Values, []string{"n1"}) || len(term.MatchExpressions) != 1 {
+			t.Errorf("the pod may run elsewhere: %+v", term)
+		}
+	}
+	if n.Spec.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields != nil {
+		t.Error("the spec itself was changed")
+	}
+}
+
+// disked is a node with a claim and a disk on record, which two terms of an affinity lead to.
+func disked() *v1alpha1.GlusterNode {
+	const path = "/dev/disk/by-id/wwn-1"
+	return node(func(n *v1alpha1.GlusterNode) {
+		n.Spec.Storage = append(n.Spec.Storage, v1alpha1.GlusterStorage{Device: path})
+		n.Spec.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+			{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"east"}}}},
+			{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "rack", Operator: corev1.NodeSelectorOpExists}}},
+		}}}
+		n.Spec.Devices = []v1alpha1.GlusterDevice{{Device: path, Path: "/dev/disk/by-id/stable", Node: "n1", Serial: "S"}}
+	})
+}
