@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Load imports an image archive in the format of `docker save` into the
@@ -49,6 +51,25 @@ func importArchive(path string, stdin io.Reader) error {
 	cmd.Stdin = stdin
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("import image: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return settle(store)
+}
+
+// store is the directory of the container runtime.
+const store = "/var/lib/containerd"
+
+// settle waits until all that was written to the filesystem of a directory is
+// on its disk. The runtime does not: a node that loses its power within half a
+// minute of an import would come back with an image of empty files, under which
+// each container ends at once.
+func settle(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.Syncfs(int(f.Fd())); err != nil {
+		return fmt.Errorf("write out the filesystem of %s: %w", dir, err)
 	}
 	return nil
 }
