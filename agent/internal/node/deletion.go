@@ -14,7 +14,7 @@ import (
 )
 
 // DeleteVolume removes a volume; one that is to be unused only if what is on it says so, too. It waits a moment for whoever has the volume open, because udev
-// looks at one that was just activated; after that the error is plan.ErrInUse.
+// looks at one that was just activated, or written to; after that the error is plan.ErrOpen.
 func (e *Engine) DeleteVolume(ctx context.Context, want volume.Spec) error {
 	release, err := e.zero.stop(ctx, want.ID)
 	if err != nil {
@@ -24,35 +24,35 @@ func (e *Engine) DeleteVolume(ctx context.Context, want volume.Spec) error {
 	if want.OnlyUnused {
 		return e.deleteUnused(ctx, want)
 	}
-	for end := time.Now().Add(openPatience); ; {
-		err := e.deleteClosed(ctx, want)
-		if !errors.Is(err, plan.ErrInUse) || time.Now().After(end) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(openPause):
-		}
-	}
-}
-
-const (
-	// openPatience is how long the deletion of a volume waits for udev to close it. A busy node takes a second for its look.
-	openPatience = 3 * time.Second
-	// openPause is the time between two tries.
-	openPause = 250 * time.Millisecond
-)
-
-// deleteClosed removes a volume that nobody has open.
-func (e *Engine) deleteClosed(ctx context.Context, want volume.Spec) error {
 	if want.Discard {
 		if err := e.discard(ctx, want); err != nil {
 			return err
 		}
 	}
-	_, err := e.changeVolume(ctx, want, volume.Delete)
+	_, err = e.changeClosed(ctx, want, volume.Delete)
 	return err
+}
+
+const (
+	// openPatience is how long a deletion waits for a volume that is open. On a busy node udev takes a second for its look.
+	openPatience = 3 * time.Second
+	// openPause is the time between two tries.
+	openPause = 500 * time.Millisecond
+)
+
+// changeClosed is changeVolume that waits a moment for whoever has the volume open.
+func (e *Engine) changeClosed(ctx context.Context, want volume.Spec, decide volume.Decide) (volume.Plan, error) {
+	for end := time.Now().Add(openPatience); ; {
+		p, err := e.changeVolume(ctx, want, decide)
+		if !errors.Is(err, plan.ErrOpen) || time.Now().After(end) {
+			return p, err
+		}
+		select {
+		case <-ctx.Done():
+			return p, err
+		case <-time.After(openPause):
+		}
+	}
 }
 
 // discardPatience is how long a call discards before it has its caller come again.
@@ -63,7 +63,7 @@ const discardPatience = 20 * time.Second
 // the agent it begins anew.
 func (e *Engine) discard(ctx context.Context, want volume.Spec) error {
 	var p volume.Plan
-	_, err := e.changeVolume(ctx, want, func(seen plan.Snapshot, want volume.Spec) (_ volume.Plan, err error) {
+	_, err := e.changeClosed(ctx, want, func(seen plan.Snapshot, want volume.Spec) (_ volume.Plan, err error) {
 		p, err = volume.Discarding(seen, want)
 		return p, err
 	})
@@ -85,6 +85,7 @@ func (e *Engine) discard(ctx context.Context, want volume.Spec) error {
 		err := e.zeroSlice(ctx, next)
 		switch {
 		case ctx.Err() != nil || errors.Is(err, plan.ErrInUse):
+			e.discarded.Store(v.UUID, from)
 			return cmp.Or(err, ctx.Err())
 		case err != nil:
 			logr.FromContextOrDiscard(ctx).Info("Removing a volume without discarding all of it", "volumeGroup", want.Group, "volume", v.Name, "why", err.Error())
@@ -104,7 +105,7 @@ func (e *Engine) deleteUnused(ctx context.Context, want volume.Spec) error {
 		return fmt.Errorf("volume %s in group %s: %w: nothing here can look at what is on it", want.Name, want.Group, plan.ErrUnsure)
 	}
 	// After a boot no volume has a device. One that is not to be removed gets none.
-	_, err := e.changeVolume(ctx, want, func(seen plan.Snapshot, want volume.Spec) (volume.Plan, error) {
+	_, err := e.changeClosed(ctx, want, func(seen plan.Snapshot, want volume.Spec) (volume.Plan, error) {
 		p, err := volume.Delete(seen, want)
 		if err != nil || len(p.Steps) == 0 {
 			return p, err
@@ -114,7 +115,7 @@ func (e *Engine) deleteUnused(ctx context.Context, want volume.Spec) error {
 	if err != nil {
 		return err
 	}
-	_, err = e.changeVolume(ctx, want, func(seen plan.Snapshot, want volume.Spec) (volume.Plan, error) {
+	_, err = e.changeClosed(ctx, want, func(seen plan.Snapshot, want volume.Spec) (volume.Plan, error) {
 		p, err := volume.Delete(seen, want)
 		if err != nil || len(p.Steps) == 0 {
 			return p, err

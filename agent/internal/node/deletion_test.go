@@ -1,9 +1,11 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"quarry.storage/quarry/agent/internal/host/run"
@@ -11,27 +13,54 @@ import (
 	"quarry.storage/quarry/agent/internal/plan/volume"
 )
 
+// blank says of every volume that nobody used it.
+type blank struct{}
+
+func (blank) Unused(context.Context, string, plan.Volume) error { return nil }
+
 // udev looks at a volume that was just activated: a deletion in that moment succeeds a little later. One that a pod uses stays.
 func TestEngine_DeleteVolume_waitsForAShortLook(t *testing.T) {
 	want := volume.Spec{Group: "vg", OwnerUID: "uid", Name: "v", ID: "id", SizeBytes: 4 << 20}
-	present := []plan.Volume{{Name: "v", ID: "id", SizeBytes: 4 << 20, Active: true}}
-	refused := failed("  Logical volume vg/v in use.")
-	open := report(ownerTag, strings.Replace(row("id"), `"lv_device_open":"0"`, `"lv_device_open":"1"`, 1))
-	t.Run("closed soon", func(t *testing.T) {
-		e, fake, _ := lvmEngine(t, present, refused, open, refused, open, said("successfully removed"))
-		if err := e.DeleteVolume(t.Context(), want); err != nil || fake.Left() > 0 {
-			t.Errorf("%v; %d commands were not run", err, fake.Left())
-		}
-	})
+	unused := want
+	unused.OnlyUnused = true
+	fresh := strings.Replace(row("id"), `"lv_tags":"`, `"lv_tags":"`+plan.TagNew+`,`, 1)
+	isOpen := func(row string) run.Step {
+		return report(ownerTag, strings.Replace(row, `"lv_device_open":"0"`, `"lv_device_open":"1"`, 1))
+	}
+	refused, removed := failed("  Logical volume vg/v in use."), said("successfully removed")
+	for name, tt := range map[string]struct {
+		want   volume.Spec
+		script []run.Step
+		waits  time.Duration
+	}{
+		"closed":                           {want, []run.Step{removed}, 0},
+		"closed soon":                      {want, []run.Step{refused, isOpen(row("id")), removed}, openPause},
+		"one that nobody used":             {unused, []run.Step{report(ownerTag, fresh), report(ownerTag, fresh), removed}, 0},
+		"one at which udev looks at first": {unused, []run.Step{isOpen(fresh), report(ownerTag, fresh), report(ownerTag, fresh), removed}, openPause},
+		"one at which udev looks later":    {unused, []run.Step{report(ownerTag, fresh), isOpen(fresh), report(ownerTag, fresh), removed}, openPause},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, fake, _ := lvmEngine(t, []plan.Volume{{Name: "v", ID: "id", SizeBytes: 4 << 20, Active: true}}, tt.script...)
+				e.cfg.Contents = blank{}
+				began := time.Now()
+				if err := e.DeleteVolume(t.Context(), tt.want); err != nil || fake.Left() > 0 || time.Since(began) != tt.waits {
+					t.Errorf("%v; %d commands were not run; after %v", err, fake.Left(), time.Since(began))
+				}
+			})
+		})
+	}
 	t.Run("open for good", func(t *testing.T) {
-		var script []run.Step
-		for range openPatience/openPause + 2 {
-			script = append(script, refused, open)
-		}
-		e, _, _ := lvmEngine(t, present, script...)
-		began := time.Now()
-		if err := e.DeleteVolume(t.Context(), want); !errors.Is(err, plan.ErrInUse) || time.Since(began) < openPatience {
-			t.Errorf("after %v: %v", time.Since(began), err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			var script []run.Step
+			for range openPatience/openPause + 2 {
+				script = append(script, refused, isOpen(row("id")))
+			}
+			e, _, _ := lvmEngine(t, []plan.Volume{{Name: "v", ID: "id", SizeBytes: 4 << 20, Active: true}}, script...)
+			began := time.Now()
+			if err := e.DeleteVolume(t.Context(), want); !errors.Is(err, plan.ErrOpen) || time.Since(began) > openPatience+2*openPause {
+				t.Errorf("after %v: %v", time.Since(began), err)
+			}
+		})
 	})
 }

@@ -42,8 +42,10 @@ var (
 	ErrOverLimit = errors.New("over the limit of the pool")
 	// ErrNotThin: only thin volumes are copied.
 	ErrNotThin = errors.New("not a thin volume")
-	// ErrInUse: the volume is open.
+	// ErrInUse: the volume is open, or was used.
 	ErrInUse = errors.New("volume is in use")
+	// ErrOpen: the volume is in use because somebody has it open.
+	ErrOpen = fmt.Errorf("%w: it is mounted, or open as a device", ErrInUse)
 	// ErrPartial: a physical volume of the group is missing.
 	ErrPartial = errors.New("a device of the group is missing")
 	// ErrStale: the device of the volume leads to a disk that dropped off, and every read and write of it fails.

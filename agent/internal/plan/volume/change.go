@@ -29,7 +29,7 @@ func remove(s plan.Snapshot, want Spec) (Plan, error) {
 		return Plan{}, gone(s, g, want)
 	case v.Open && !v.Suspended:
 		// Whoever looks at a suspended device waits with it open, as udev does. LVM looks again once it is at work.
-		return Plan{}, fmt.Errorf("volume %s in group %s: %w: it is mounted, or open as a device", v.Name, g.Name, plan.ErrInUse)
+		return Plan{}, fmt.Errorf("volume %s in group %s: %w", v.Name, g.Name, plan.ErrOpen)
 	case want.OnlyUnused && !v.Unused():
 		return Plan{}, fmt.Errorf("volume %s in group %s was used, or holds a copy, and is to be removed only without content: %w",
 			v.Name, g.Name, plan.ErrInUse)
