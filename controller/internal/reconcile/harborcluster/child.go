@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -41,22 +42,29 @@ func (r *Reconciler) ensure(ctx context.Context, s *scope, want *unstructured.Un
 		return have, nil
 	}
 	harbor.Keep(s.cluster, want, have.object)
-	key, content := want.GetKind()+" "+want.GetNamespace()+"/"+want.GetName(), digest(want)
-	if last, ok := r.applied.Load(key); ok && have.object != nil && last == (application{have.object.GetUID(), have.object.GetResourceVersion(), content}) {
-		return have, nil
+	all, _ := r.applied.LoadOrStore(client.ObjectKeyFromObject(s.cluster), &sync.Map{})
+	last, kind := all.(*sync.Map), want.GroupVersionKind()
+	now := application{definition: r.definitions.version(kind), content: digest(want)}
+	if have.object != nil {
+		now.uid, now.version = have.object.GetUID(), have.object.GetResourceVersion()
+		if then, ok := last.Load(kind.String() + " " + want.GetName()); ok && then == now {
+			return have, nil
+		}
 	}
 	if err := kube.ApplyChild(ctx, r.Client, want, have.object); err != nil {
 		return child{}, err
 	}
-	r.applied.Store(key, application{want.GetUID(), want.GetResourceVersion(), content})
+	now.uid, now.version = want.GetUID(), want.GetResourceVersion()
+	last.Store(kind.String()+" "+want.GetName(), now)
 	return child{object: want, created: have.object == nil}, nil
 }
 
-// application is what was applied last to a child, and what the child was then. To apply the same to a child that nobody changed since changes nothing.
+// application is what was applied last to a child, and what the child and its definition were then. To apply the same to a child that nobody changed since changes
+// nothing, unless the definition has fields by now that it dropped before.
 type application struct {
-	uid     types.UID
-	version string
-	content [sha256.Size]byte
+	uid                 types.UID
+	version, definition string
+	content             [sha256.Size]byte
 }
 
 // digest tells apart what builders make. That is maps, lists, strings, numbers and booleans: all of them can be written as JSON.

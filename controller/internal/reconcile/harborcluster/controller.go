@@ -55,7 +55,7 @@ type Reconciler struct {
 	definitions definitions
 	// rehearsed has, for each HarborCluster, the mark of the children that were last taken in a rehearsal.
 	rehearsed sync.Map
-	// applied has the last application to each child.
+	// applied has, for each HarborCluster, the last application to each of its children.
 	applied sync.Map
 	// released has the UIDs of the HarborClusters whose data this process saw without them as its owner, Secrets included. No earlier version works beside it.
 	released sync.Map
@@ -70,6 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if apierrors.IsNotFound(err) {
 			forgetMetrics(req.NamespacedName)
 			r.rehearsed.Delete(req.NamespacedName)
+			r.applied.Delete(req.NamespacedName)
 			err = r.witnesses().Dismiss(ctx, req.NamespacedName)
 		}
 		return kube.Retry(ctx, ctrl.Result{}, err)

@@ -140,6 +140,11 @@ func TestReconcile_appliesOnlyChanges(t *testing.T) {
 	if n, _, _ := nested(s.child(harbor.PostgresqlKind, s.database()), "spec", "numberOfInstances"); n == int64(9) {
 		t.Error("the change is left")
 	}
+	// A definition that changed may keep what it dropped before.
+	applied = nil
+	s.client.upgrade(operatortest.Offering(t, operatortest.Latest(t)[0], "15", "99"))
+	s.reconcile()
+	same(t, []string{"postgresql"}, applied)
 	// Who begins anew does not know what was applied.
 	applied = nil
 	s.r.applied.Clear()

@@ -81,7 +81,7 @@ func TestIscsi_badInput(t *testing.T) {
 func (s *suite) staysUnmade() {
 	s.t.Helper()
 	for range 5 {
-		s.ahead += time.Minute
+		s.leap(time.Minute)
 		_ = s.reconcile("san") // What is wrong may be an error.
 	}
 	if s.san.Group(s.lun) != nil {
@@ -109,7 +109,7 @@ func TestIscsi_otherLun(t *testing.T) {
 			s.until("san", hasCondition(v1alpha1.ConditionLunReady, metav1.ConditionFalse, v1alpha1.ReasonOtherLun))
 			s.san.Calls()
 			for range 5 {
-				s.ahead += time.Minute
+				s.leap(time.Minute)
 				_ = s.reconcile("san") // What is wrong may be an error.
 			}
 			for _, call := range s.san.Calls() {

@@ -45,7 +45,7 @@ func TestIscsi_everyCallIsCutOff(t *testing.T) {
 	s.add("san", nil, "n1", "n2")
 	for round := range 100 {
 		_ = s.reconcile("san")
-		s.ahead += 3 * time.Second
+		s.leap(3 * time.Second)
 		if round%7 == 3 {
 			s.restart()
 		}

@@ -102,7 +102,7 @@ func TestIscsi_releasedWithoutANode(t *testing.T) {
 		return says(i, "vouches that node n2 is off")
 	})
 	for range 5 {
-		s.ahead += time.Minute
+		s.leap(time.Minute)
 		if err := s.reconcile("san"); err != nil {
 			t.Fatal(err)
 		}

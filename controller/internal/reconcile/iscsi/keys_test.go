@@ -27,7 +27,7 @@ func (s *suite) reserved(keys int) func(*v1alpha1.Iscsi) string {
 func (s *suite) waits() {
 	s.t.Helper()
 	for range 20 {
-		s.ahead += 10 * time.Second
+		s.leap(10 * time.Second)
 		if err := s.reconcile("san"); err != nil {
 			s.t.Fatal(err)
 		}

@@ -101,7 +101,7 @@ func TestIscsi_deleteWaitsForVolumes(t *testing.T) {
 	s.deleteIscsi("san")
 	s.until("san", func(i *v1alpha1.Iscsi) string { return lacks(i.Status.Message, "pv-v1") })
 	for range 5 {
-		s.ahead += time.Minute
+		s.leap(time.Minute)
 		if err := s.reconcile("san"); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,8 +42,12 @@ const (
 	portal    = "10.0.0.1:3260"
 )
 
-// pause is how long what a pass began may go on before the next one.
-const pause = 10 * time.Millisecond
+const (
+	// pause is how long what a pass began may go on before the next one.
+	pause = 10 * time.Millisecond
+	// patience is how long something may take to come true, beside 200 passes at least: a busy machine has few passes in this time, a quick one many.
+	patience = time.Minute
+)
 
 // suite is a controller between a real API server and a model of a target and its initiators.
 type suite struct {
@@ -54,8 +59,8 @@ type suite struct {
 	driver backend.DriverState
 	// events are those of all lives of the controller.
 	events *events.FakeRecorder
-	// ahead is how far the controller's clock is ahead.
-	ahead time.Duration
+	// ahead is how far the controller's clock is ahead, in nanoseconds. What a pass began reads it beside the test.
+	ahead atomic.Int64
 	lives int
 }
 
@@ -99,7 +104,10 @@ func (s *suite) granted(node string, key uint64, boot string) bool {
 // State is that of the CSI driver.
 func (s *suite) State(context.Context, string) (backend.DriverState, error) { return s.driver, nil }
 
-func (s *suite) now() time.Time { return time.Now().Add(s.ahead) }
+func (s *suite) now() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
+
+// leap sets the controller's clock forward.
+func (s *suite) leap(by time.Duration) { s.ahead.Add(int64(by)) }
 
 // restart replaces the controller by one that remembers nothing.
 func (s *suite) restart() {
@@ -204,7 +212,7 @@ func (s *suite) reconcile(name string) error {
 func (s *suite) until(name string, check func(*v1alpha1.Iscsi) string) *v1alpha1.Iscsi {
 	s.t.Helper()
 	complaint := ""
-	for range 200 {
+	for pass, end := 0, time.Now().Add(patience); pass < 200 || time.Now().Before(end); pass++ {
 		if err := s.reconcile(name); err != nil {
 			complaint = "reconcile: " + err.Error()
 		} else {
@@ -213,7 +221,7 @@ func (s *suite) until(name string, check func(*v1alpha1.Iscsi) string) *v1alpha1
 				return i
 			}
 		}
-		s.ahead += 2 * time.Second
+		s.leap(2 * time.Second)
 		time.Sleep(pause)
 	}
 	s.t.Fatalf("iscsi %s: %s", name, complaint)
@@ -223,12 +231,12 @@ func (s *suite) until(name string, check func(*v1alpha1.Iscsi) string) *v1alpha1
 func (s *suite) untilGone(name string) {
 	s.t.Helper()
 	var i v1alpha1.Iscsi
-	for range 200 {
+	for pass, end := 0, time.Now().Add(patience); pass < 200 || time.Now().Before(end); pass++ {
 		err := s.reconcile(name)
 		if e := s.client.Get(context.Background(), types.NamespacedName{Name: name}, &i); apierrors.IsNotFound(e) && err == nil {
 			return
 		}
-		s.ahead += 2 * time.Second
+		s.leap(2 * time.Second)
 		time.Sleep(pause)
 	}
 	s.t.Fatalf("iscsi %s is still there: %s; calls %v", name, i.Status.Message, s.san.Calls())

@@ -33,7 +33,7 @@ func TestIscsi_dataOnTheLun(t *testing.T) {
 		return says(i, "loses for good what is on LUN "+s.lun.Identity.WWID, "ext4")
 	})
 	for range 3 {
-		s.ahead += time.Minute
+		s.leap(time.Minute)
 		if err := s.reconcile("san"); err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func TestIscsi_fence(t *testing.T) {
 	s.san.SetAgent("n2", decide.AgentUnreachable)
 	s.leave()
 	for range 5 {
-		s.ahead += time.Minute
+		s.leap(time.Minute)
 		if err := s.reconcile("san"); err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +167,7 @@ func TestIscsi_keysOfNobody(t *testing.T) {
 		return says(i, "nobody but the nodes of this Iscsi uses the LUN")
 	})
 	for range 5 {
-		s.ahead += time.Minute
+		s.leap(time.Minute)
 		_ = s.reconcile("san")
 	}
 	if v := s.san.Group(s.lun).Volume("v1"); v.HeldBy != "n2" || len(s.san.Keys(s.lun)) != 2 {

@@ -44,7 +44,7 @@ func (s *suite) approve(p *v1alpha1.Plan) {
 // rounds reconciles for some minutes.
 func (s *suite) rounds() {
 	for range 10 {
-		s.ahead += 30 * time.Second
+		s.leap(30 * time.Second)
 		_ = s.reconcile("san")
 		time.Sleep(pause)
 	}
