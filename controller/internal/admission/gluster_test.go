@@ -209,15 +209,6 @@ func TestGluster_nodes(t *testing.T) {
 			func(o *node) { o.Spec.Storage = []v1alpha1.GlusterStorage{{Device: "/dev/sdb"}} },
 			"needs a required nodeAffinity",
 		},
-		"the record of a disk": {func(o *node) { o.Spec.Devices = []v1alpha1.GlusterDevice{disk()} }, ""},
-		"one without an identity": {func(o *node) {
-			o.Spec.Devices = []v1alpha1.GlusterDevice{disk()}
-			o.Spec.Devices[0].Serial = ""
-		}, "a WWN or a serial number"},
-		"one by a path that moves": {func(o *node) {
-			o.Spec.Devices = []v1alpha1.GlusterDevice{disk()}
-			o.Spec.Devices[0].Path = "/dev/sdb"
-		}, "below /dev/disk/by-id"},
 		"A18: no cluster":       {func(o *node) { o.Spec.Cluster = "" }, "spec.cluster"},
 		"a strange zone":        {func(o *node) { o.Spec.Zone = "a b" }, "spec.zone"},
 		"an external lost node": {func(o *node) { o.Spec.External, o.Spec.Storage, o.Spec.Lost = external, nil, "x" }, "cannot be declared lost"},
@@ -228,11 +219,6 @@ func TestGluster_nodes(t *testing.T) {
 			verdict(t, c.Create(t.Context(), o, client.DryRunAll), row.want)
 		})
 	}
-}
-
-// disk is the record of a disk.
-func disk() v1alpha1.GlusterDevice {
-	return v1alpha1.GlusterDevice{Device: "/dev/disk/by-id/one", Path: "/dev/disk/by-id/one", Node: "n1", Serial: "S", Size: 1, Recorded: metav1.Now()}
 }
 
 // glusterMove is the record of a brick that is moved.
@@ -292,19 +278,6 @@ func TestGluster_changes(t *testing.T) {
 	n = o.DeepCopy()
 	n.Spec.Move = nil
 	verdict(t, c.Update(t.Context(), n, client.DryRunAll), "")
-
-	o.Spec.Devices = []v1alpha1.GlusterDevice{disk()}
-	o.Spec.Devices[0].Given = true
-	must(t, c.Update(t.Context(), o))
-	for want, edit := range map[string]func(*v1alpha1.GlusterNodeSpec){
-		"none is taken off":        func(s *v1alpha1.GlusterNodeSpec) { s.Devices = nil },
-		"stays given":              func(s *v1alpha1.GlusterNodeSpec) { s.Devices[0].Given = false },
-		"on record is not changed": func(s *v1alpha1.GlusterNodeSpec) { s.Devices[0].WWN = "another" },
-	} {
-		n := o.DeepCopy()
-		edit(&n.Spec)
-		verdict(t, c.Update(t.Context(), n, client.DryRunAll), want)
-	}
 
 	pool := glusterCluster()
 	must(t, c.Create(t.Context(), pool))

@@ -47,8 +47,6 @@ const (
 	ConditionPeerOnline = "PeerOnline"
 	// ConditionDevicesReady: every device is registered, and enabled exactly while the node takes bricks.
 	ConditionDevicesReady = "DevicesReady"
-	// ConditionDevicesGiven: every disk of a node of Kubernetes that the node stores on is on record, and given to its server. Only nodes with storage[].device have it.
-	ConditionDevicesGiven = "DevicesGiven"
 	// ConditionPodCurrent: the pod of the node is as its workload would make it now. Ready does not depend on it.
 	ConditionPodCurrent = "PodCurrent"
 	// ConditionDrained: the node holds no brick any more, and what was moved is whole elsewhere. Only nodes that are deleted have it.
@@ -88,8 +86,6 @@ const (
 	ReasonDrained       = "Drained"
 	// ReasonStepWaits: the step before is not done.
 	ReasonStepWaits = "StepWaits"
-	// ReasonDevicesGiven: the server has its disks.
-	ReasonDevicesGiven = "DevicesGiven"
 	// ReasonStepTaken: something was changed for the step in this pass. The next one looks again.
 	ReasonStepTaken = "StepTaken"
 	// ReasonPoolUnknown: glusterd2 does not answer, or what it says is cut or contradicts itself.

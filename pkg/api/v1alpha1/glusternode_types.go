@@ -44,7 +44,6 @@ type GlusterNode struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.storage) || self.storage.all(s, !has(s.device)) || has(self.nodeAffinity) && has(self.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution)",message="a node with devices needs a required nodeAffinity that matches exactly one node of Kubernetes"
 // +kubebuilder:validation:XValidation:rule="!has(self.lost) || size(self.lost) == 0 || !has(self.external)",message="an external node cannot be declared lost: it is only looked at"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.move) || has(oldSelf.move.whole) && oldSelf.move.whole || has(self.move) && self.move.brick == oldSelf.move.brick && self.move.volume == oldSelf.move.volume",message="a brick that is moved stays on record until its data are whole elsewhere"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.devices) || has(self.devices) && oldSelf.devices.all(o, self.devices.exists(n, n.device == o.device))",message="devices are the record of whose disks these are, and none is taken off"
 type GlusterNodeSpec struct {
 	// Cluster is the GlusterCluster in the same namespace that the node belongs to.
 	// +kubebuilder:validation:MinLength=1
@@ -86,13 +85,6 @@ type GlusterNodeSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Lost string `json:"lost,omitempty"`
-	// Devices are the records of the disks of a node of Kubernetes that the GlusterNode has, one for each storage[].device. The controller writes each before anything
-	// is made on the disk. No Cluster takes a disk that is on record.
-	// +optional
-	// +kubebuilder:validation:MaxItems=64
-	// +listType=map
-	// +listMapKey=device
-	Devices []GlusterDevice `json:"devices,omitempty"`
 	// Move is the record of the brick that is being moved off the node, until its data are whole elsewhere. The controller writes it before glusterd2 is asked;
 	// there is one at a time.
 	// +optional
@@ -173,7 +165,7 @@ type GlusterNodeStatus struct {
 	// Message says what is wrong with the node, or what it waits for; empty when all is well.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Conditions: Ready, SpecValid, ClaimsReady, WorkloadReady, PeerJoined, PeerOnline, DevicesReady, DevicesGiven if it has disks of a node of Kubernetes, and PodCurrent; and while the node is removed Drained and Removed.
+	// Conditions: Ready, SpecValid, ClaimsReady, WorkloadReady, PeerJoined, PeerOnline, DevicesReady and PodCurrent; and while the node is removed Drained and Removed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

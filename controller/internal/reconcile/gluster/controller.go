@@ -27,7 +27,6 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/gluster/csi"
 	servers "quarry.storage/quarry/controller/internal/gluster"
 	"quarry.storage/quarry/controller/internal/kube"
-	"quarry.storage/quarry/controller/internal/reconcile/gluster/disks"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -35,7 +34,6 @@ import (
 //
 // +kubebuilder:rbac:groups=quarry.storage,resources=glusterclusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=quarry.storage,resources=glusternodes,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups=quarry.storage,resources=clusters;members;storagenodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=quarry.storage,resources=glusterclusters/status;glusternodes/status,verbs=patch
 // +kubebuilder:rbac:groups=quarry.storage,resources=glusterclusters/finalizers;glusternodes/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch
@@ -63,8 +61,6 @@ type Reconciler struct {
 	Events events.EventRecorder
 	// Dial returns how to reach servers that have a secret, and certificates of an authority if one is given.
 	Dial func(secret, ca []byte) (func(address string) (servers.API, error), error)
-	// Agents tell of the disks of nodes of Kubernetes. Without them no node gets one.
-	Agents disks.Agents
 	// Sidecars are the images beside the CSI drivers.
 	Sidecars csi.Sidecars
 	// Now is the time, Started when this process began to lead: with its first pass, if it is not given. Suffix makes the end of a name that no node ever had, Secret a secret.

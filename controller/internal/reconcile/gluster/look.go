@@ -111,8 +111,7 @@ func (r *Reconciler) check(ctx context.Context, s *scope) error {
 		s.spec = spec.ValidateCluster(s.cluster, l)
 	}
 	if slices.ContainsFunc(s.members, (*member).hasDevice) {
-		s.labels = r.labelsOfNodes(ctx)
-		l.Nodes = s.labels
+		l.Nodes = r.labelsOfNodes(ctx)
 	}
 	for _, m := range s.members {
 		for _, name := range spec.NodeSecrets(m.node) {

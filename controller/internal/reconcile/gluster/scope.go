@@ -11,7 +11,6 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide/gluster"
 	"quarry.storage/quarry/controller/internal/decide/gluster/cluster"
-	"quarry.storage/quarry/controller/internal/decide/gluster/device"
 	"quarry.storage/quarry/controller/internal/decide/gluster/drain"
 	"quarry.storage/quarry/controller/internal/decide/gluster/node"
 	"quarry.storage/quarry/controller/internal/decide/gluster/rollout"
@@ -34,9 +33,6 @@ type scope struct {
 	claims    map[string]*corev1.PersistentVolumeClaim
 	workloads map[string]*appsv1.StatefulSet
 	pods      map[string]*corev1.Pod
-
-	// labels are those of the nodes of Kubernetes; nil if no node has a disk of one, or nobody could list them.
-	labels map[string]map[string]string
 
 	// spec, etcd and drivers are conditions of the cluster.
 	spec, etcd, drivers metav1.Condition
@@ -83,9 +79,6 @@ type member struct {
 	own *gluster.Pool
 	// neverRan: it is known that no server of the node ever ran.
 	neverRan bool
-
-	// disks is what was decided about its disks of a node of Kubernetes; nil for a node without one, and while nobody could say.
-	disks *device.Decision
 
 	data     nodestate.Data
 	holding  []string

@@ -1,24 +1,19 @@
 package gluster
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/gluster"
 	"quarry.storage/quarry/controller/internal/decide/gluster/cluster"
-	"quarry.storage/quarry/controller/internal/decide/gluster/device"
 	"quarry.storage/quarry/controller/internal/decide/gluster/node"
 	"quarry.storage/quarry/controller/internal/decide/gluster/workload"
 	servers "quarry.storage/quarry/controller/internal/gluster"
-	"quarry.storage/quarry/controller/internal/kube"
-	"quarry.storage/quarry/controller/internal/reconcile/gluster/disks"
 	"quarry.storage/quarry/controller/internal/reconcile/gluster/pods"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
@@ -83,16 +78,13 @@ func (s *scope) neverRan(m *member) bool {
 
 // serve has a node run, join, and its devices registered.
 func (r *Reconciler) serve(ctx context.Context, s *scope, m *member) error {
-	blind := r.disks(ctx, s, m)
 	unmade := r.run(ctx, s, m)
-	errs := []error{blind, unmade}
+	errs := []error{unmade}
 	f := node.Facts{
 		Node: m.node, Standing: m.standing, Spec: m.spec, Claims: m.claims, Workload: m.answers, Says: m.says.Peer,
 		Address: workload.PeerAddress(m.node), Pool: s.pool,
 	}
 	f.Devices, f.Unseen = pods.Has(s.pods[workload.Pod(m.node.Name)], workload.Devices(m.node))
-	f.Disks, f.Barred = m.given()
-	f.Begun = s.workloads[m.node.Name] != nil
 	if m.conflict {
 		f.Pool = gluster.Pool{}
 	}
@@ -159,99 +151,13 @@ func (r *Reconciler) run(ctx context.Context, s *scope, m *member) error {
 	case s.workloads[n.Name] == nil && (s.etcd.Status != metav1.ConditionTrue || s.cluster.Annotations[annotationEtcd] == ""):
 		// Without etcd a server begins a store of its own, or ends.
 		return nil
-	case m.hasDevice() && (m.disks == nil || s.workloads[n.Name] == nil && !m.disksReady()):
-		return nil
-	}
-	want := workload.Server(s.cluster, n)
-	if err := s.forgotten(n.Name, want); err != nil {
-		return err
 	}
 	if !n.Status.Joined && !m.condemned() {
 		if err := r.makeClaims(ctx, s, m); err != nil {
 			return err
 		}
 	}
-	return r.apply(ctx, want)
-}
-
-// forgotten says that a workload has disks which the one that is wanted would not have.
-func (s *scope) forgotten(name string, want *appsv1.StatefulSet) error {
-	have := s.workloads[name]
-	if have == nil {
-		return nil
-	}
-	if lost := workload.Loses(&have.Spec.Template.Spec, &want.Spec.Template.Spec); len(lost) > 0 {
-		return obstructed("The workload of the node has %s, which spec.devices does not say. It is left as it is: write the records again, as docs/gluster.md says.", strings.Join(lost, ", "))
-	}
-	return nil
-}
-
-// disks decides which disks of a node of Kubernetes the server has, and writes the records before anything is made on a disk.
-func (r *Reconciler) disks(ctx context.Context, s *scope, m *member) error {
-	if !m.hasDevice() || !m.ours() || m.conflict {
-		return nil
-	}
-	f, err := disks.Look(ctx, r.Live, r.Agents, m.node, s.labels, s.now)
-	if err != nil {
-		return err
-	}
-	if p := s.pods[workload.Pod(m.node.Name)]; p != nil {
-		f.Began = p.CreationTimestamp.Time
-	}
-	f.Held = cmp.Or(s.holdsDisks(m), f.Held)
-	d := device.Decide(f)
-	m.disks = &d
-	s.within(d.Wake)
-	if d.Records == nil {
-		return nil
-	}
-	if _, err := kube.Patch(ctx, r.Client, m.node, func(n *v1alpha1.GlusterNode) { n.Spec.Devices = d.Records }); err != nil {
-		m.disks = nil
-		return err
-	}
-	m.tell(corev1.EventTypeNormal, v1alpha1.ReasonStepTaken, "Give", d.Condition().Message)
-	return nil
-}
-
-// disksReady reports whether a workload may be made: for the first one all disks have to be given, for one that comes again those that the server had.
-func (m *member) disksReady() bool {
-	return m.disks.Condition().Status == metav1.ConditionTrue || m.node.Status.Joined && m.disks.Sound()
-}
-
-// holdsDisks says why a node gets no other disk now; empty when nothing keeps it.
-func (s *scope) holdsDisks(m *member) string {
-	switch state := m.standing.State(); {
-	case s.cluster == nil || !s.cluster.DeletionTimestamp.IsZero():
-		return "the GlusterCluster is being deleted, or does not exist"
-	case m.condemned() || m.standing.Lost || state != nodestate.Online && state != nodestate.Offline:
-		return fmt.Sprintf("the GlusterNode is %s", state)
-	case m.spec.Status != metav1.ConditionTrue || s.spec.Status != metav1.ConditionTrue:
-		return "the spec of the GlusterNode or of the GlusterCluster is not valid, or that is not known"
-	}
-	return ""
-}
-
-// given is the condition of the disks, and of which of them glusterd2 must not be told; nothing for a node without one.
-func (m *member) given() (*metav1.Condition, map[string]string) {
-	if !m.hasDevice() || !m.ours() {
-		return nil, nil
-	}
-	c := metav1.Condition{Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonPending, Message: "Whose the disks of the node are could not be looked up."}
-	barred := map[string]string{}
-	for _, r := range m.node.Spec.Devices {
-		barred[workload.Disk(r)] = c.Message
-	}
-	if m.disks == nil {
-		return &c, barred
-	}
-	c = m.disks.Condition()
-	for _, r := range m.node.Spec.Devices {
-		may, why := m.disks.Registers(r.Device)
-		if barred[workload.Disk(r)] = cmp.Or(why, c.Message); may {
-			delete(barred, workload.Disk(r))
-		}
-	}
-	return &c, barred
+	return r.apply(ctx, workload.Server(s.cluster, n))
 }
 
 func (r *Reconciler) makeClaims(ctx context.Context, s *scope, m *member) error {

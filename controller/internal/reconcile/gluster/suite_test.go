@@ -456,11 +456,6 @@ func (s *suite) serve(w *appsv1.StatefulSet, runs bool) {
 		for _, d := range c.VolumeDevices {
 			cfg.Disk.Blocks[d.DevicePath] = &cluster.Block{Size: 10 << 30}
 		}
-		for _, d := range c.VolumeMounts {
-			if strings.HasPrefix(d.MountPath, "/dev/") {
-				cfg.Disk.Blocks[d.MountPath] = &cluster.Block{Size: 10 << 30}
-			}
-		}
 		l, err := (&net.ListenConfig{}).Listen(s.t.Context(), "tcp", "127.0.0.1:0")
 		must(s.t, err)
 		s.t.Cleanup(func() { _ = l.Close() })

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
-	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/controller/internal/decide/notice"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/metric"
@@ -122,9 +120,6 @@ func (g guarded) check(ctx context.Context, host string, step backend.Step) erro
 			return err
 		}
 	}
-	if err := g.unclaimed(ctx, step); err != nil {
-		return err
-	}
 	h := g.hosts[host]
 	if h.Object == nil {
 		return nil
@@ -146,31 +141,6 @@ func (g guarded) check(ctx context.Context, host string, step backend.Step) erro
 		return g.empty(ctx, host)
 	}
 	return g.stays(ctx, owner, m, host)
-}
-
-// unclaimed says which device that a step takes was given away meanwhile; nil when none was.
-func (g guarded) unclaimed(ctx context.Context, step backend.Step) error {
-	t, ok := step.(disk.Taker)
-	if !ok || len(t.Takes()) == 0 {
-		return nil
-	}
-	nodes, err := recorded(ctx, g.r.Live)
-	if err != nil {
-		return err
-	}
-	if why := disk.GivenAway(t, disk.GivenTo(nodes)); why != "" {
-		return errors.New(why)
-	}
-	return nil
-}
-
-// recorded returns the GlusterNodes that have devices of hosts on record.
-func recorded(ctx context.Context, c client.Reader) ([]v1alpha1.GlusterNode, error) {
-	var list v1alpha1.GlusterNodeList
-	if err := c.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("list glusternodes: %w", err)
-	}
-	return slices.DeleteFunc(list.Items, func(n v1alpha1.GlusterNode) bool { return len(n.Spec.Devices) == 0 }), nil
 }
 
 // stays says why a member that is not being removed gets no step now: it is under maintenance, or leaves.

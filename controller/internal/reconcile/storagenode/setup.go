@@ -33,8 +33,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			return requests(agentpod.NodesOf(o))
 		})).
-		Watches(&v1alpha1.GlusterNode{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request { return requests(hostsOf(o)) }),
-			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(kube.Changes(changed, 0, func(_ context.Context, node string) []reconcile.Request { return requests([]string{node}) })).
 		WithOptions(kube.Options(8))
 	// Devices are shown with the name of the storage that they belong to, or with the news that it is gone.
@@ -43,19 +41,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		b = b.Watches(kind, handler.EnqueueRequestsFromMapFunc(everyone), builder.WithPredicates(kube.ComesAndGoes))
 	}
 	return b.Complete(r)
-}
-
-// hostsOf are the nodes that a GlusterNode has disks of on record.
-func hostsOf(o client.Object) []string {
-	n, ok := o.(*v1alpha1.GlusterNode)
-	if !ok {
-		return nil
-	}
-	var hosts []string
-	for _, d := range n.Spec.Devices {
-		hosts = append(hosts, string(d.Node))
-	}
-	return hosts
 }
 
 func requests(nodes []string) []reconcile.Request {

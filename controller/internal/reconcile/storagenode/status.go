@@ -2,14 +2,12 @@ package storagenode
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
-	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
@@ -24,12 +22,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, sn *v1alpha1.StorageNode, 
 	if err != nil {
 		return err
 	}
-	var recorded v1alpha1.GlusterNodeList
-	if err := r.Client.List(ctx, &recorded); err != nil {
-		return fmt.Errorf("list glusternodes: %w", err)
-	}
 	after := sn.DeepCopy()
-	fill(after, n, of, disk.GivenTo(recorded.Items))
+	fill(after, n, of)
 	recordDevices(after)
 	_, err = kube.WriteStatus(ctx, r.Client, sn, after)
 	return err
@@ -49,7 +43,7 @@ func (r *Reconciler) owners(ctx context.Context) (owners, error) {
 }
 
 // fill computes the status. While it is too early to say whether the agent is up, what was reported before stands.
-func fill(sn *v1alpha1.StorageNode, n decide.Node, of owners, given []disk.Given) {
+func fill(sn *v1alpha1.StorageNode, n decide.Node, of owners) {
 	s := &sn.Status
 	s.ObservedGeneration = sn.Generation
 	if n.Agent == decide.AgentConnecting && len(s.Conditions) > 0 {
@@ -74,7 +68,6 @@ func fill(sn *v1alpha1.StorageNode, n decide.Node, of owners, given []disk.Given
 	}
 	s.AgentVersion, s.KernelRelease, s.LVMVersion = n.AgentVersion, n.KernelRelease, n.LVMVersion
 	v := look(n.Devices, of)
-	v.reserve(n, given)
 	s.Devices, s.OtherDevices = v.devices, v.summary()
 	s.DeviceCount, s.AvailableCount, s.InUseCount = int32(v.total), int32(v.available), int32(v.inUse)
 	s.Groups, s.GroupCount = groupsOf(n, of), int32(len(n.Groups)+len(n.OtherNodes))

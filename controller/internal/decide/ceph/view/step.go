@@ -55,14 +55,6 @@ func (s Step) Action() string { return s.Does }
 // Destroys reports whether the step loses what somebody wrote, so that a person approves it.
 func (s Step) Destroys() bool { return s.Does == v1alpha1.ActionWipeDevice || s.Loses != "" }
 
-// Takes returns the devices that are wiped, or put on record.
-func (s Step) Takes() []decide.Device {
-	if s.Does == v1alpha1.ActionWipeDevice || s.Does == v1alpha1.ActionTakeDisks {
-		return s.Devices
-	}
-	return nil
-}
-
 // Vouches returns false: nobody vouches for anything.
 func (s Step) Vouches() bool { return false }
 

@@ -27,11 +27,6 @@ type Facts struct {
 	Address string
 	// Devices are the paths of spec.storage that the server's pod has, and Unseen those that it does not have yet. A server that is told of a path that does not exist may end (a134).
 	Devices, Unseen []string
-	// Disks is the condition DevicesGiven; nil for a node without disks of a node of Kubernetes. Begun: its workload exists.
-	Disks *metav1.Condition
-	Begun bool
-	// Barred says of devices that glusterd2 must not be told of why not.
-	Barred map[string]string
 	// Pool is what a member of the pool says, other than this node if there is one. Others are the IDs of the cluster's other nodes.
 	Pool   gluster.Pool
 	Others []string
@@ -64,7 +59,7 @@ func Reconcile(f Facts) Plan {
 		{v1alpha1.ConditionPeerOnline, f.online},
 		{v1alpha1.ConditionDevicesReady, f.devices},
 	}
-	p.chain(f.withDisks(stages))
+	p.chain(stages)
 	if f.quiet() {
 		// That no brick comes to the node waits for nothing: glusterd2 takes it for a server that is down, too.
 		p.Steps = Disable(f.Pool, gluster.PeerOf(f.Node))
@@ -238,7 +233,7 @@ func (f Facts) devices(p *Plan) outcome {
 	case f.quiet():
 		return no(v1alpha1.ReasonDeviceDisabled, "The node is %s, so its devices are disabled.", f.Standing.State())
 	}
-	if steps := ReconcileStorageDevices(f.Pool, id, f.allowed(), f.Standing.State()); len(steps) > 0 {
+	if steps := ReconcileStorageDevices(f.Pool, id, f.Devices, f.Standing.State()); len(steps) > 0 {
 		p.Steps = append(p.Steps, steps...)
 		return no(v1alpha1.ReasonStepTaken, "%d devices are registered or enabled.", len(steps))
 	}
@@ -246,9 +241,6 @@ func (f Facts) devices(p *Plan) outcome {
 		return no(v1alpha1.ReasonPending, "These devices are in the spec, and not in the pod yet, which is replaced first (PodCurrent): %s.", strings.Join(missing, ", "))
 	}
 	if missing := absent(own, f.Devices); len(missing) > 0 {
-		if why := f.Barred[missing[0]]; why != "" {
-			return no(v1alpha1.ReasonDeviceRefused, "glusterd2 is not told of %s: %s.", missing[0], why)
-		}
 		return no(v1alpha1.ReasonPending, "These devices are not registered: %s.", strings.Join(missing, ", "))
 	}
 	return yes(v1alpha1.ReasonDevicesReady, "All devices are registered and enabled.")

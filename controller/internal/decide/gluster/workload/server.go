@@ -77,8 +77,6 @@ func server(c *v1alpha1.GlusterCluster, n *v1alpha1.GlusterNode) corev1.Containe
 	for i, s := range n.Spec.Storage {
 		if s.PVCName != "" {
 			out.VolumeDevices = append(out.VolumeDevices, corev1.VolumeDevice{Name: fmt.Sprintf("device-%d", i), DevicePath: Device(n.Namespace, s.PVCName)})
-		} else if r := given(n, s); r != nil {
-			out.VolumeMounts = append(out.VolumeMounts, corev1.VolumeMount{Name: fmt.Sprintf("device-%d", i), MountPath: Disk(*r)})
 		}
 	}
 	return out
@@ -121,8 +119,6 @@ func volumes(c *v1alpha1.GlusterCluster, n *v1alpha1.GlusterNode) []corev1.Volum
 	for i, s := range n.Spec.Storage {
 		if s.PVCName != "" {
 			all = append(all, claimed(fmt.Sprintf("device-%d", i), s.PVCName))
-		} else if r := given(n, s); r != nil {
-			all = append(all, hosted(fmt.Sprintf("device-%d", i), string(r.Path)))
 		}
 	}
 	return all
@@ -147,7 +143,7 @@ func secret(name, of string, keys ...string) corev1.Volume {
 // affinity is that of the spec, and servers of a pool keep off one another where they can.
 func affinity(c *v1alpha1.GlusterCluster, n *v1alpha1.GlusterNode) *corev1.Affinity {
 	return &corev1.Affinity{
-		NodeAffinity: pinned(n),
+		NodeAffinity: n.Spec.NodeAffinity.DeepCopy(),
 		PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
 			Weight: 100, PodAffinityTerm: apart(selector(c.Name, PartServer)),
 		}}},

@@ -85,9 +85,6 @@ func Has(p *corev1.Pod, devices []string) (here, missing []string) {
 			for _, d := range c.VolumeDevices {
 				in[d.DevicePath] = true
 			}
-			for _, d := range c.VolumeMounts {
-				in[d.MountPath] = true
-			}
 		}
 	}
 	for _, path := range devices {
