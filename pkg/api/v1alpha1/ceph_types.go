@@ -200,6 +200,7 @@ type MemberMonitor struct {
 // MemberOSD is the record of an OSD.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.encrypted) && self.encrypted) == (has(oldSelf.encrypted) && oldSelf.encrypted)",message="an OSD stays encrypted, or in the clear, as long as it is on record"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.keyed) || !oldSelf.keyed || !has(oldSelf.secret) || (has(self.secret) && self.secret == oldSelf.secret)",message="the Secret with the key of a disk stays on record as long as the key may open the disk; a controller of an earlier version does not know it"
 type MemberOSD struct {
 	// UUID of the OSD.
 	// +kubebuilder:validation:MaxLength=36

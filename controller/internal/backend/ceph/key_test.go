@@ -16,6 +16,7 @@ import (
 	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 	"quarry.storage/quarry/pkg/osd"
@@ -50,7 +51,9 @@ func keyed(t *testing.T, change func(*corev1.Secret)) (*Backend, *v1alpha1.Clust
 		change(secret)
 		objects = append(objects, secret)
 	}
-	api := fake.NewClientBuilder().WithScheme(kinds).WithObjects(objects...).Build()
+	api := fake.NewClientBuilder().WithScheme(kinds).WithObjects(objects...).WithIndex(&v1alpha1.Member{}, kube.MemberOwner, func(o client.Object) []string {
+		return []string{string(o.(*v1alpha1.Member).Spec.Of.UID)}
+	}).Build()
 	s := view.Step{Ceph: decideceph.Step{UUID: disk}}
 	s.Cluster, s.UID, s.Member, s.Daemon.Secret = "files", fsid, m.Name, name
 	return New(Config{Client: api, Live: api}), c, m, s
@@ -140,6 +143,26 @@ func TestDropKey(t *testing.T) {
 		there, err := b.get(t.Context(), name, &corev1.Secret{})
 		if there != (tt.says != "") || err != nil {
 			t.Errorf("%s: there %t, %v", label, there, err)
+		}
+	}
+}
+
+// TestDropKey_elsewhere: a disk that went to another host takes its UUID along, and the key that it has there stays.
+func TestDropKey_elsewhere(t *testing.T) {
+	b, _, _, s := keyed(t, func(*corev1.Secret) {})
+	there := &corev1.Secret{}
+	if err := b.Client.Get(t.Context(), client.ObjectKey{Namespace: cephname.Namespace, Name: name}, there); err != nil {
+		t.Fatal(err)
+	}
+	there.Name, there.ResourceVersion, there.UID = name+"-n2", "", ""
+	m := &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "files.n2"}}
+	m.Spec.Of.UID, m.Spec.Ceph = fsid, &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{UUID: disk, Encrypted: true, Secret: there.Name, Keyed: true}}}
+	if err := errors.Join(b.Client.Create(t.Context(), there), b.Client.Create(t.Context(), m), b.dropKey(t.Context(), s)); err != nil {
+		t.Fatal(err)
+	}
+	for secret, want := range map[string]bool{name: false, there.Name: true} {
+		if is, err := b.get(t.Context(), secret, &corev1.Secret{}); is != want || err != nil {
+			t.Errorf("%s: there %t, %v", secret, is, err)
 		}
 	}
 }

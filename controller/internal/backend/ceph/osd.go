@@ -130,8 +130,13 @@ func (b *Backend) dropKey(ctx context.Context, s view.Step) error {
 	if err := b.given(ctx, s, func(o *v1alpha1.MemberOSD) { o.Keyed, o.KeyDigest = false, "" }); err != nil {
 		return err
 	}
+	members, err := kube.MembersOf(ctx, b.Live, types.UID(s.UID))
+	if err != nil {
+		return err
+	}
 	for i := range all {
-		if all[i].Annotations[cephname.AnnotationOSD] != s.Ceph.UUID {
+		// A disk that went to another host takes its UUID along.
+		if all[i].Annotations[cephname.AnnotationOSD] != s.Ceph.UUID || elsewhere(members, s, all[i].Name) {
 			continue
 		}
 		if err := kube.Delete(ctx, b.Client, &all[i]); err != nil {
@@ -139,6 +144,13 @@ func (b *Backend) dropKey(ctx context.Context, s view.Step) error {
 		}
 	}
 	return b.removeKey(ctx, s, cephpod.Plan{Cluster: s.Cluster}.DiskSecret(s.Ceph.UUID, s.Daemon.Secret))
+}
+
+// elsewhere reports whether another Member than that of a step has a Secret on record.
+func elsewhere(members []v1alpha1.Member, s view.Step, secret string) bool {
+	return slices.ContainsFunc(members, func(m v1alpha1.Member) bool {
+		return m.Name != s.Member && m.Spec.Ceph != nil && slices.ContainsFunc(m.Spec.Ceph.OSDs, func(o v1alpha1.MemberOSD) bool { return o.Secret == secret })
+	})
 }
 
 // diskSecrets are the Secrets with keys of disks of the Ceph cluster, by their labels.

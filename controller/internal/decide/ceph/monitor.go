@@ -64,8 +64,8 @@ func PlanMonitors(w Monitors, f Facts) Plan {
 		}
 	}
 	if r, why, found := w.surplus(*f.Quorum); found {
-		// Without one more, the monitor of a host in maintenance may be missed when the host is off.
-		if h, is := w.maintained(); is && !w.host(r.Host).Leaving {
+		// Without one more, the monitor of a host in maintenance may be missed when the host is off. One that is dead helps nobody, unless it comes back with that host.
+		if h, is := w.maintained(); is && !w.host(r.Host).Leaving && (f.Quorum.has(r.Name) || w.host(r.Host).Maintenance) {
 			p.wait("Monitor %s is one too many. It is removed after the maintenance of host %s.", r.Name, h.Name)
 			return p
 		}

@@ -111,6 +111,7 @@ func TestPlanMonitors(t *testing.T) {
 		"a workload on a host in maintenance":        {0, three, []string{"a", "c"}, hosts("n1", "n2~", "n3"), quorum("a", "b!", "c"), true, "", "not in the quorum"},
 		"one too many, in maintenance":               {1, three, []string{"a", "b", "c"}, hosts("n1", "n2", "n3~"), quorum("a", "b", "c!"), true, "", "Monitor c is one too many. It is removed after the maintenance of host n3"},
 		"one too many, another in maintenance":       {1, three, []string{"a", "b", "c"}, hosts("n1~", "n2", "n3"), quorum("a", "b", "c"), true, "", "Monitor c is one too many. It is removed after the maintenance of host n1"},
+		"one too many that is dead":                  {1, three, []string{"a", "b", "c"}, hosts("n1~", "n2", "n3"), quorum("a", "b", "c!"), true, "RemoveMonitor c n3", ""},
 		"a monitor of somebody else":                 {0, three, []string{"a", "b", "c"}, hosts("n1", "n2", "n3-", "n4"), quorum("a", "b", "c", "q"), true, "", "none of the Cluster's"},
 		"what is said is no quorum":                  {0, three, []string{"a", "b", "c"}, hosts("n1", "n2", "n3-"), quorum("a", "b!", "c!"), true, "", "1 of 2"},
 		"no quorum is known":                         {0, three, []string{"a", "b", "c"}, hosts("n1", "n2", "n3-", "n4"), nil, true, "", "do not answer"},

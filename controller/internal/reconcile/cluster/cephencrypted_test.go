@@ -185,6 +185,12 @@ func TestCeph_encryptedLater(t *testing.T) {
 			t.Errorf("%s: %v", h, err)
 		}
 	}
+	// A controller of an earlier version writes the record without what it does not know.
+	m := k.member("files", "n3")
+	m.Spec.Ceph.OSDs[0].Secret = ""
+	if err := k.client.Update(t.Context(), m); err == nil || !strings.Contains(err.Error(), "stays on record as long as the key may open the disk") {
+		t.Error(err)
+	}
 }
 
 // TestCeph_encryptedUnable: a node that cannot encrypt disks is told of, and its disk stays clean.
