@@ -27,7 +27,7 @@ func TestZap_broken(t *testing.T) {
 		says     string
 	}{
 		"it was given up": {decide.FaultInternal, true, "input/output error. If the disk fails, take it out of host n1 and destroy it: what is on it was not cleared. Its OSD goes"},
-		"its host leaves": {decide.FaultInternal, false, "declare its Member lost"},
+		"its host leaves": {decide.FaultInternal, false, "switch host n1 off. Then take it out of host n1 and destroy it: what is on it was not cleared. While the host is off, declare its Member lost"},
 		"it is busy":      {decide.FaultBusy, true, ""},
 	} {
 		b, s := unused(t, false)

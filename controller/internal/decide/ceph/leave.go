@@ -125,18 +125,23 @@ func (w OSDs) giveBack(s Step, d Disk) (Step, string) {
 func (w OSDs) leftAlone(d Disk) string {
 	why := d.Message
 	if d.Recorded && d.Purged && d.Kind == osd.Unknown && w.host(d.Host).Serving {
-		why = strings.TrimSuffix(why, ".") + ". " + Unclearable(d.Host, d.Leaving)
+		why = strings.TrimSuffix(why, ".") + ". "
+		if d.Missing {
+			why += "Put it back, and it is cleared. "
+		}
+		why += Unclearable(d.Host, d.Leaving)
 	}
 	return fmt.Sprintf("Disk %s on %s is left as it is: %s", d.Path, d.Host, why)
 }
 
 // Unclearable says what a person does about a disk of a host that Ceph has forgotten the OSD of, and that cannot be cleared. replaced: the OSD was given up, and its host stays.
 func Unclearable(host string, replaced bool) string {
-	const out = "If the disk fails, take it out of host %s and destroy it: what is on it was not cleared. "
+	const destroy = "take it out of host %s and destroy it: what is on it was not cleared. "
 	if replaced {
-		return fmt.Sprintf(out+"Its OSD goes off the record then.", host)
+		return fmt.Sprintf("If the disk fails, "+destroy+"Its OSD goes off the record then.", host)
 	}
-	return fmt.Sprintf(out+"When all other disks of the host are given back, declare its Member lost: its OSD goes off the record then.", host)
+	// While the agent answers, the word that the Member is lost is refused: a disk that it does not tell of may be there all the same.
+	return fmt.Sprintf("If the disk fails, wait until the Member waits for nothing else, and switch host %s off. Then "+destroy+"While the host is off, declare its Member lost: the OSD goes off the record then.", host, host)
 }
 
 // cleared reports whether nothing of a purged OSD is left but the record: its disk is clean, or it was replaced and is not there any more.

@@ -174,7 +174,7 @@ func TestPlanOSDs_host(t *testing.T) {
 	check(t, "one is stopped", PlanOSDs(w, f), "StopOSD osd.1 (uuid-1) n1", "")
 	broken := disk(1, undeployed, purged, func(d *Disk) { d.Kind, d.Message = osd.Unknown, "it cannot be read" })
 	p := PlanOSDs(OSDs{Disks: []Disk{broken, disk(2), disk(3)}, Hosts: w.Hosts}, facts(twice, up(2), up(3)))
-	check(t, "one cannot be cleared", Plan{Waits: p.Waits}, "", "left as it is: it cannot be read. If the disk fails, take it out of host n1 and destroy it: what is on it was not cleared. When all other")
+	check(t, "one cannot be cleared", Plan{Waits: p.Waits}, "", "left as it is: it cannot be read. If the disk fails, wait until the Member waits for nothing else, and switch host n1 off. Then take it out")
 	w.Disks = []Disk{disk(1, undeployed, empty), disk(4, second, undeployed, purged), disk(2), disk(3)}
 	f = facts(twice, up(2), up(3))
 	f.Map.Hosts = []string{"n1", "n2", "n3"}

@@ -121,7 +121,9 @@ func (v *View) disks() []ceph.Disk {
 			d := ceph.Disk{Host: n, Path: string(o.Path), UUID: o.UUID, Recorded: true, Outed: o.Outed, Purged: o.Purged, Leaving: o.Replaced, AutoReplaced: o.AutoReplaced, Deployed: v.deployedOSD(o.UUID)}
 			d.Message, d.Locked = "its agent has not said what is on it.", v.locked(o)
 			_, there := Device(v.seen.Nodes[n], o)
-			d.Missing = !there && v.seen.Nodes[n].Up()
+			if d.Missing = !there && v.seen.Nodes[n].Up(); d.Missing {
+				d.Message = "the agent of its host tells of no such disk."
+			}
 			if since, seen := v.seen.Missing[o.UUID]; seen && d.Missing {
 				d.MissingFor = v.seen.Now.Sub(since)
 			}
