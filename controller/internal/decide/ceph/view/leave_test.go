@@ -71,3 +71,44 @@ func TestLeave_unclearable(t *testing.T) {
 		}
 	}
 }
+
+// TestSweep_back: a host that was declared lost is back before its OSD is off the record. A disk that carries the OSD is cleared if the OSD was purged, and stays on record with its key if it was not.
+func TestSweep_back(t *testing.T) {
+	at := metav1.Now()
+	for name, tt := range map[string]struct {
+		purged bool
+		kind   osd.Kind
+		change func(*Observation)
+		// want is how many devices the one step that takes the disk off the record clears; -1 for no step.
+		want int
+	}{
+		"the host is off":                         {false, osd.Unknown, func(o *Observation) { o.Nodes["n1"] = decide.Node{Agent: decide.AgentUnreachable} }, 0},
+		"the disk is not there":                   {false, osd.Unknown, func(o *Observation) { o.Nodes["n1"] = decide.Node{Agent: decide.AgentUp} }, 0},
+		"it carries the OSD":                      {true, osd.Ready, nil, 1},
+		"it does, and nobody purged it":           {false, osd.Ready, nil, -1},
+		"it cannot be read":                       {true, osd.Unknown, nil, 0},
+		"it cannot, and nobody purged the OSD":    {false, osd.Unknown, nil, -1},
+		"it carries something else":               {false, osd.Other, nil, 0},
+		"it never was made, and nobody purged it": {false, osd.Unfinished, nil, 1},
+		"it never was made":                       {true, osd.Unfinished, nil, 1},
+		"it is clean, and nobody purged the OSD":  {false, osd.Empty, nil, 0},
+	} {
+		o := sealedOSD(true, func(r *v1alpha1.MemberOSD) { r.Purged = tt.purged })
+		m := o.World.Members[0]
+		m.UID, m.DeletionTimestamp, m.Spec.Lost = "m", &at, "m"
+		o.Ceph.Map.OSDs, o.Workloads.Daemons = nil, nil
+		o.Verdicts = map[string]osd.Verdict{diskUUID: {Kind: tt.kind}}
+		if tt.change != nil {
+			tt.change(&o)
+		}
+		v, got := New(o), []int{}
+		for _, s := range v.plan.steps {
+			if s.Ceph.Do == ceph.ZapOSD {
+				got = append(got, len(s.Devices))
+			}
+		}
+		if tt.want < 0 && len(got) > 0 || tt.want >= 0 && (len(got) != 1 || got[0] != tt.want) {
+			t.Errorf("%s: steps that clear %v devices, %q", name, got, v.plan.waits)
+		}
+	}
+}

@@ -162,13 +162,32 @@ func (v *View) sweep(p *plan) {
 		}
 		for _, o := range record(m).OSDs {
 			known, _ := v.known(o.UUID)
-			clean := v.seen.Verdicts[o.UUID].Kind == osd.Empty
-			lost := backend.Lost(m)
-			if (!m.DeletionTimestamp.IsZero() || o.Purged) && known == ceph.No && v.deployedOSD(o.UUID) == ceph.No && (clean || lost) {
+			if m.DeletionTimestamp.IsZero() && !o.Purged || known != ceph.No || v.deployedOSD(o.UUID) != ceph.No {
+				continue
+			}
+			switch {
+			case v.seen.Verdicts[o.UUID].Kind == osd.Empty:
 				p.step(v.offRecord(m, o, "The disk is clean, and no OSD of Ceph any more."))
+			case backend.Lost(m) && !v.back(n, o):
+				p.step(v.offRecord(m, o, "The Member is declared lost, and the disk is no OSD of Ceph any more."))
 			}
 		}
 	}
+}
+
+// back reports whether a disk of a host that was declared lost is there, and stays on record until it is cleared: it carries an OSD, or one that nobody purged may be on it. Monitors that lost what
+// they knew, or were restored, do not know such an OSD, and its key is worth something as long as its disk is.
+func (v *View) back(node string, o v1alpha1.MemberOSD) bool {
+	if _, there := Device(v.seen.Nodes[node], o); !there || !v.seen.Nodes[node].Up() {
+		return false
+	}
+	switch v.seen.Verdicts[o.UUID].Kind {
+	case osd.Ready, osd.Unfinished:
+		return true
+	case osd.Unknown:
+		return !o.Purged
+	}
+	return false
 }
 
 // offRecord takes a disk off the record that nothing is to be done to. The key that goes is the one that is on record now.
