@@ -83,6 +83,7 @@ func TestSweep_back(t *testing.T) {
 		want int
 	}{
 		"the host is off":                         {false, osd.Unknown, func(o *Observation) { o.Nodes["n1"] = decide.Node{Agent: decide.AgentUnreachable} }, 0},
+		"nobody can say yet of the host":          {false, osd.Unknown, func(o *Observation) { o.Nodes["n1"] = decide.Node{Agent: decide.AgentConnecting} }, -1},
 		"the disk is not there":                   {false, osd.Unknown, func(o *Observation) { o.Nodes["n1"] = decide.Node{Agent: decide.AgentUp} }, 0},
 		"it carries the OSD":                      {true, osd.Ready, nil, 1},
 		"it does, and nobody purged it":           {false, osd.Ready, nil, -1},

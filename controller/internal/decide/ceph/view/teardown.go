@@ -178,8 +178,10 @@ func (v *View) sweep(p *plan) {
 // back reports whether a disk of a host that was declared lost is there, and stays on record until it is cleared: it carries an OSD, or one that nobody purged may be on it. Monitors that lost what
 // they knew, or were restored, do not know such an OSD, and its key is worth something as long as its disk is.
 func (v *View) back(node string, o v1alpha1.MemberOSD) bool {
-	if _, there := Device(v.seen.Nodes[node], o); !there || !v.seen.Nodes[node].Up() {
-		return false
+	n := v.seen.Nodes[node]
+	if _, there := Device(n, o); n.Agent == decide.AgentConnecting || !there || !n.Up() {
+		// Before the agent was asked once, nobody can say that the host is off.
+		return n.Agent == decide.AgentConnecting
 	}
 	switch v.seen.Verdicts[o.UUID].Kind {
 	case osd.Ready, osd.Unfinished:
