@@ -91,7 +91,7 @@ func TestIscsiNodeDies(t *testing.T) {
 
 // TestIscsiTargetRestarts stops the target while a pod writes. The Iscsi is Warning and names it; the pod goes on by itself when the target is back.
 func TestIscsiTargetRestarts(t *testing.T) {
-	turn(t, 1, 10)
+	turn(t, 6, 10)
 	ownServer(t)
 	i := lun(t, "restarts", "--size", "256M")
 	c := claim(t, "restarts", i.Name, "32Mi")
@@ -120,7 +120,7 @@ func TestIscsiTargetRestarts(t *testing.T) {
 
 // TestIscsiChap: a wrong password is said, and no word of it is; the right one is used without a restart; it changes while a pod writes.
 func TestIscsiChap(t *testing.T) {
-	turn(t, 1, 10)
+	turn(t, 8, 10)
 	ownServer(t)
 	const wrong, right, later = "wrong-password-1", "right-password-1", "later-password-1"
 	i := target(t, "chap", "--size", "256M", "--chap", "joe:"+right)
