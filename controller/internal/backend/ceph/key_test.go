@@ -2,6 +2,7 @@ package ceph
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"strings"
 	"testing"
@@ -147,22 +148,24 @@ func TestDropKey(t *testing.T) {
 	}
 }
 
-// TestDropKey_elsewhere: a disk that went to another host takes its UUID along, and the key that it has there stays.
+// TestDropKey_elsewhere: a disk that went to another host takes its UUID along, and the key that it has there stays, also one of an earlier version, which all hosts call the same.
 func TestDropKey_elsewhere(t *testing.T) {
-	b, _, _, s := keyed(t, func(*corev1.Secret) {})
-	there := &corev1.Secret{}
-	if err := b.Client.Get(t.Context(), client.ObjectKey{Namespace: cephname.Namespace, Name: name}, there); err != nil {
-		t.Fatal(err)
-	}
-	there.Name, there.ResourceVersion, there.UID = name+"-n2", "", ""
-	m := &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "files.n2"}}
-	m.Spec.Of.UID, m.Spec.Ceph = fsid, &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{UUID: disk, Encrypted: true, Secret: there.Name, Keyed: true}}}
-	if err := errors.Join(b.Client.Create(t.Context(), there), b.Client.Create(t.Context(), m), b.dropKey(t.Context(), s)); err != nil {
-		t.Fatal(err)
-	}
-	for secret, want := range map[string]bool{name: false, there.Name: true} {
-		if is, err := b.get(t.Context(), secret, &corev1.Secret{}); is != want || err != nil {
-			t.Errorf("%s: there %t, %v", secret, is, err)
+	for label, recorded := range map[string]string{"a name of its own": name + "-n2", "an earlier version": ""} {
+		b, _, _, s := keyed(t, func(*corev1.Secret) {})
+		there := &corev1.Secret{}
+		if err := b.Client.Get(t.Context(), client.ObjectKey{Namespace: cephname.Namespace, Name: name}, there); err != nil {
+			t.Fatal(err)
+		}
+		there.Name, there.ResourceVersion, there.UID = cmp.Or(recorded, cephname.DiskKey("files", disk)), "", ""
+		m := &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "files.n2"}}
+		m.Spec.Of.UID, m.Spec.Ceph = fsid, &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{UUID: disk, Encrypted: true, Secret: recorded, Keyed: true}}}
+		if err := errors.Join(b.Client.Create(t.Context(), there), b.Client.Create(t.Context(), m), b.dropKey(t.Context(), s)); err != nil {
+			t.Fatal(err)
+		}
+		for secret, want := range map[string]bool{name: false, there.Name: true} {
+			if is, err := b.get(t.Context(), secret, &corev1.Secret{}); is != want || err != nil {
+				t.Errorf("%s: %s: there %t, %v", label, secret, is, err)
+			}
 		}
 	}
 }

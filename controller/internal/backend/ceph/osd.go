@@ -130,27 +130,26 @@ func (b *Backend) dropKey(ctx context.Context, s view.Step) error {
 	if err := b.given(ctx, s, func(o *v1alpha1.MemberOSD) { o.Keyed, o.KeyDigest = false, "" }); err != nil {
 		return err
 	}
-	members, err := kube.MembersOf(ctx, b.Live, types.UID(s.UID))
-	if err != nil {
-		return err
-	}
 	for i := range all {
-		// A disk that went to another host takes its UUID along.
-		if all[i].Annotations[cephname.AnnotationOSD] != s.Ceph.UUID || elsewhere(members, s, all[i].Name) {
+		if all[i].Annotations[cephname.AnnotationOSD] != s.Ceph.UUID {
 			continue
 		}
-		if err := kube.Delete(ctx, b.Client, &all[i]); err != nil {
+		if err := b.removeKey(ctx, s, all[i].Name); err != nil {
 			return err
 		}
 	}
 	return b.removeKey(ctx, s, cephpod.Plan{Cluster: s.Cluster}.DiskSecret(s.Ceph.UUID, s.Daemon.Secret))
 }
 
-// elsewhere reports whether another Member than that of a step has a Secret on record.
-func elsewhere(members []v1alpha1.Member, s view.Step, secret string) bool {
+// elsewhere reports whether another Member than that of a step has the OSD on record, with the key in this Secret: a disk that went to another host takes its UUID along.
+func (b *Backend) elsewhere(ctx context.Context, s view.Step, secret string) (bool, error) {
+	members, err := kube.MembersOf(ctx, b.Live, types.UID(s.UID))
+	p := cephpod.Plan{Cluster: s.Cluster}
 	return slices.ContainsFunc(members, func(m v1alpha1.Member) bool {
-		return m.Name != s.Member && m.Spec.Ceph != nil && slices.ContainsFunc(m.Spec.Ceph.OSDs, func(o v1alpha1.MemberOSD) bool { return o.Secret == secret })
-	})
+		return m.Name != s.Member && m.Spec.Ceph != nil && slices.ContainsFunc(m.Spec.Ceph.OSDs, func(o v1alpha1.MemberOSD) bool {
+			return o.Encrypted && p.DiskSecret(o.UUID, o.Secret) == secret
+		})
+	}), err
 }
 
 // diskSecrets are the Secrets with keys of disks of the Ceph cluster, by their labels.
@@ -174,8 +173,11 @@ func (b *Backend) given(ctx context.Context, s view.Step, change func(*v1alpha1.
 	})
 }
 
-// removeKey removes the Secret with a key that is in use no more.
+// removeKey removes the Secret with a key that is in use no more, unless the disk is on record elsewhere with that key.
 func (b *Backend) removeKey(ctx context.Context, s view.Step, name string) error {
+	if used, err := b.elsewhere(ctx, s, name); err != nil || used {
+		return err
+	}
 	secret := &corev1.Secret{}
 	there, err := b.get(ctx, name, secret)
 	if err != nil || !there {
