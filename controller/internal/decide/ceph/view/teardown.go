@@ -179,9 +179,13 @@ func (v *View) sweep(p *plan) {
 // they knew, or were restored, do not know such an OSD, and its key is worth something as long as its disk is.
 func (v *View) back(node string, o v1alpha1.MemberOSD) bool {
 	n := v.seen.Nodes[node]
-	if _, there := Device(n, o); n.Agent == decide.AgentConnecting || !there || !n.Up() {
+	_, there := Device(n, o)
+	switch {
+	case n.Agent == decide.AgentConnecting:
 		// Before the agent was asked once, nobody can say that the host is off.
-		return n.Agent == decide.AgentConnecting
+		return true
+	case !there || !n.Up():
+		return false
 	}
 	switch v.seen.Verdicts[o.UUID].Kind {
 	case osd.Ready, osd.Unfinished:
