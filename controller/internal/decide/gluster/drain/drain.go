@@ -99,7 +99,7 @@ func Decide(name string, f Facts) Decision {
 	}
 	e.node = f.Nodes[i]
 	if d := e.unknown(); d != nil {
-		return *d
+		return e.unseen(*d)
 	}
 	if e.node.open() {
 		return e.resume(*e.node.Move)
@@ -127,7 +127,7 @@ func DecideLost(name string, f Facts) Decision {
 	}
 	e.node = f.Nodes[i]
 	if d := e.unknown(); d != nil {
-		return *d
+		return e.unseen(*d)
 	}
 	m := *e.node.Move
 	v, known := e.Pool.Volume(m.Volume)

@@ -34,7 +34,8 @@ func TestDecideLost(t *testing.T) {
 		"it is full":                          {successor, []edit{moved}, "Record whole"},
 		"the record says so":                  {func(m *v1alpha1.GlusterMove) { m.Successor, m.Whole = "4", true }, []edit{empty}, "Rest"},
 		"the volume was deleted":              {successor, []edit{func(f *Facts) { f.Pool.Volumes = &[]gluster.Volume{} }}, "Record whole"},
-		"nobody tells":                        {successor, []edit{func(f *Facts) { f.Pool.Volumes = nil }}, "Wait PoolUnknown?"},
+		"nobody tells":                        {nil, []edit{func(f *Facts) { f.Pool.Volumes = nil }}, "Wait PoolUnknown?"},
+		"nobody looked meanwhile":             {successor, []edit{func(f *Facts) { f.Pool.Volumes = nil }}, "Record unclean"},
 		"a brick that was replaced came back": {successor, nil, "Rest"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -179,6 +179,14 @@ func disturbed(m v1alpha1.GlusterMove, d Decision) Decision {
 	return d
 }
 
+// unseen waits for a pool that does not tell all. Nobody saw meanwhile that nothing was left to heal, so that the time in which it was does not count.
+func (e emptying) unseen(d Decision) Decision {
+	if !e.node.open() {
+		return d
+	}
+	return disturbed(*e.node.Move, d)
+}
+
 // filled reports whether a new brick has as much as the others of its subvolume. Filesystems of different sizes differ by what they need themselves.
 func filled(sub gluster.Subvolume, b gluster.Brick) (gluster.Answer, string) {
 	if b.Arbiter {
