@@ -140,6 +140,9 @@ func (w *World) HealBroken() bool { return w.cfg.HealBroken }
 // HealTime returns how long healing takes.
 func (w *World) HealTime() time.Duration { return w.cfg.HealTime }
 
+// SetHealTime sets how long healing takes from now on.
+func (w *World) SetHealTime(d time.Duration) { w.Do(func() { w.cfg.HealTime = d }) }
+
 // NewUnmarked reports whether what a new brick lacks is not marked.
 func (w *World) NewUnmarked() bool { return w.cfg.NewUnmarked }
 

@@ -5,16 +5,13 @@ package remote
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
 	"quarry.storage/quarry/test/gd2"
 	"quarry.storage/quarry/test/gd2/cluster"
-	"quarry.storage/quarry/test/gd2/volume"
 )
 
 // nodeHeader names the server that a request is for.
@@ -41,12 +38,15 @@ type Hub struct {
 	mu      sync.Mutex
 	servers map[string]*gd2.Server
 	seen    map[string]time.Time
-	mux     *http.ServeMux
+	// storeless are the servers that say that their store does not answer; away is true while all do.
+	storeless map[string]bool
+	away      bool
+	mux       *http.ServeMux
 }
 
 // NewHub makes a Hub over a World.
 func NewHub(w *cluster.World) *Hub {
-	h := &Hub{World: w, servers: map[string]*gd2.Server{}, seen: map[string]time.Time{}, mux: http.NewServeMux()}
+	h := &Hub{World: w, servers: map[string]*gd2.Server{}, seen: map[string]time.Time{}, storeless: map[string]bool{}, mux: http.NewServeMux()}
 	h.mux.HandleFunc("PUT /nodes/{name}", h.register)
 	h.mux.HandleFunc("POST /nodes/{name}/alive", h.alive)
 	h.mux.HandleFunc("DELETE /nodes/{name}", h.with(func(n *cluster.Node, _ *http.Request) { n.Stop(); n.KillBricks() }))
@@ -56,6 +56,8 @@ func NewHub(w *cluster.World) *Hub {
 	h.mux.HandleFunc("GET /nodes/{name}/content/{volume}", h.content)
 	h.mux.HandleFunc("POST /nodes/{name}/create/{volume}", h.create)
 	h.mux.HandleFunc("POST /nodes/{name}/delete/{volume}", h.remove)
+	h.mux.HandleFunc("POST /nodes/{name}/heals/{volume}", h.heals)
+	h.mux.HandleFunc("POST /heal-time/{time}", h.healTime)
 	h.mux.HandleFunc("POST /store/freeze", func(http.ResponseWriter, *http.Request) { w.FreezeStore() })
 	h.mux.HandleFunc("POST /store/thaw", func(http.ResponseWriter, *http.Request) { w.ThawStore() })
 	h.mux.HandleFunc("GET /strange", func(out http.ResponseWriter, _ *http.Request) { fmt.Fprintln(out, w.Strange()) })
@@ -123,6 +125,7 @@ func (h *Hub) register(w http.ResponseWriter, r *http.Request) {
 		}
 	})
 	h.seen[name] = time.Now()
+	delete(h.storeless, name)
 	if !s.Node.Start() {
 		http.Error(w, "the server does not come up", http.StatusServiceUnavailable)
 	}
@@ -139,109 +142,23 @@ func (h *Hub) alive(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the server does not run", http.StatusGone)
 		return
 	}
-	h.seen[name] = time.Now()
+	h.seen[name], h.storeless[name] = time.Now(), r.URL.Query().Get("store") == "away"
+	h.watchStore()
 }
 
-// write has a client of a volume write files.
-func (h *Hub) write(w http.ResponseWriter, r *http.Request) {
-	s := h.server(r.PathValue("name"))
-	if s == nil {
-		http.Error(w, "no such server", http.StatusNotFound)
-		return
+// watchStore has the store be out of reach while all servers that live say so. What else was done to it stays until they say something else.
+func (h *Hub) watchStore() {
+	away := true
+	for name := range h.seen {
+		away = away && h.storeless[name]
 	}
-	c := h.World.Begin(s.Node)
-	if c == nil {
-		http.Error(w, "the server does not run", http.StatusGone)
-		return
+	switch {
+	case away && !h.away:
+		h.World.FreezeStore()
+	case !away && h.away:
+		h.World.ThawStore()
 	}
-	defer c.End()
-	if c.C.Volumes[r.PathValue("volume")] == nil {
-		http.Error(w, "no such volume", http.StatusNotFound)
-		return
-	}
-	volume.Write(c, r.PathValue("volume"), r.URL.Query()["file"]...)
-}
-
-// Content is what a volume has.
-type Content struct {
-	// Files are those that clients wrote, in their order.
-	Files []string `json:"files"`
-	// Bricks are the IDs of its peers, and of each how many entries it lacks, whether anything is marked or not.
-	Bricks map[string]int `json:"bricks"`
-}
-
-// content tells what a volume has.
-func (h *Hub) content(w http.ResponseWriter, r *http.Request) {
-	h.through(w, r, func(c *cluster.Call, name string) *cluster.Failure {
-		v := c.C.Volumes[name]
-		if v == nil {
-			return cluster.Fail(http.StatusNotFound, "no such volume")
-		}
-		out := Content{Files: []string{}, Bricks: map[string]int{}}
-		for _, f := range v.Files {
-			out.Files = append(out.Files, f.Filename)
-		}
-		for _, s := range v.Subvols {
-			for _, b := range s.Bricks {
-				lacks := len(v.Unmarked[b.ID])
-				for _, other := range s.Bricks {
-					if other != b {
-						lacks += len(v.Pending[other.ID])
-					}
-				}
-				out.Bricks[b.PeerID] += lacks
-			}
-		}
-		if err := json.NewEncoder(w).Encode(out); err != nil {
-			return cluster.Fail(http.StatusInternalServerError, "%v", err)
-		}
-		return nil
-	})
-}
-
-// create makes and starts a volume, by the size in bytes and the number of copies that the query has.
-func (h *Hub) create(w http.ResponseWriter, r *http.Request) {
-	size, err := strconv.ParseUint(r.URL.Query().Get("size"), 10, 64)
-	replica, failed := strconv.Atoi(r.URL.Query().Get("replica"))
-	if err := errors.Join(err, failed); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	h.through(w, r, func(c *cluster.Call, name string) *cluster.Failure {
-		if _, f := volume.Create(c, volume.CreateRequest{Name: name, Size: size, Replica: replica}); f != nil {
-			return f
-		}
-		_, f := volume.Start(c, name, volume.StartRequest{})
-		return f
-	})
-}
-
-// remove stops and deletes a volume.
-func (h *Hub) remove(w http.ResponseWriter, r *http.Request) {
-	h.through(w, r, func(c *cluster.Call, name string) *cluster.Failure {
-		if _, f := volume.Stop(c, name); f != nil {
-			return f
-		}
-		return volume.Delete(c, name)
-	})
-}
-
-// through does something to a volume through a server that runs.
-func (h *Hub) through(w http.ResponseWriter, r *http.Request, do func(*cluster.Call, string) *cluster.Failure) {
-	s := h.server(r.PathValue("name"))
-	if s == nil {
-		http.Error(w, "no such server", http.StatusNotFound)
-		return
-	}
-	c := h.World.Begin(s.Node)
-	if c == nil {
-		http.Error(w, "the server does not run", http.StatusGone)
-		return
-	}
-	defer c.End()
-	if f := do(c, r.PathValue("volume")); f != nil {
-		http.Error(w, fmt.Sprint(f.Errors), http.StatusConflict)
-	}
+	h.away = away
 }
 
 // Watch kills servers whose Posts are silent, until the context ends.

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,6 +27,8 @@ type Post struct {
 	Client, Peer net.Listener
 	// Certificate has it speak TLS.
 	Certificate *tls.Certificate
+	// Store reports whether the store of the pool answers; nil where the Hub knows it.
+	Store func(context.Context) bool
 }
 
 // Run serves until the context ends, and then stops the server in order. It ends with an error if the server ends by itself.
@@ -92,15 +95,32 @@ func (p *Post) greet() {
 	}
 }
 
-// live says that the server lives, until it does not.
+// live says that the server lives, and whether its store answers, until it does not.
 func (p *Post) live(ctx context.Context) error {
+	var away atomic.Bool
+	if p.Store != nil {
+		// To ask takes long while the store is away, and that the server lives is said all the time.
+		go func() {
+			for ctx.Err() == nil {
+				away.Store(!p.Store(ctx))
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Second):
+				}
+			}
+		}()
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(time.Second):
 		}
-		if err := p.tell(ctx, http.MethodPost, "/alive", nil); errors.Is(err, errGone) {
+		path := "/alive"
+		if away.Load() {
+			path += "?store=away"
+		}
+		if err := p.tell(ctx, http.MethodPost, path, nil); errors.Is(err, errGone) {
 			return err
 		}
 	}

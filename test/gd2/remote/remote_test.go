@@ -11,10 +11,12 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"quarry.storage/quarry/test/gd2/cluster"
+	"quarry.storage/quarry/test/gd2/volume"
 )
 
 // pod is a Post that runs.
@@ -23,7 +25,7 @@ type pod struct {
 	stop      func() error
 }
 
-func start(t *testing.T, hub, name string) pod {
+func start(t *testing.T, hub, name string, change ...func(*Post)) pod {
 	t.Helper()
 	listen := func() net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -34,6 +36,9 @@ func start(t *testing.T, hub, name string) pod {
 	}
 	p := &Post{Hub: hub, Name: name, Client: listen(), Peer: listen()}
 	p.Registration = Registration{PeerAddress: p.Peer.Addr().String(), ClientAddress: p.Client.Addr().String(), Devices: map[string]uint64{"/dev/xvda": 10 << 30}}
+	for _, f := range change {
+		f(p)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx) }()
@@ -124,6 +129,37 @@ func TestPost_aServerThatDiesGivesNoAnswer(t *testing.T) {
 	}
 }
 
+// TestPost_theStoreIsAway: while no server reaches the store, nothing is told of the pool. One that reaches it is enough.
+func TestPost_theStoreIsAway(t *testing.T) {
+	w := cluster.New(cluster.Config{})
+	defer w.Close()
+	hub := httptest.NewServer(NewHub(w))
+	defer hub.Close()
+	var here, there atomic.Bool
+	here.Store(true)
+	a := start(t, hub.URL, "a", func(p *Post) { p.Store = func(context.Context) bool { return here.Load() } })
+	start(t, hub.URL, "b", func(p *Post) { p.Store = func(context.Context) bool { return there.Load() } })
+	tells := func(want int) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+			status, text := ask(t, http.MethodGet, a.url+"/v1/peers", "")
+			if status == want {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("status %d, want %d: %s", status, want, text)
+			}
+		}
+	}
+	// Long enough for the second one to have said that its store is away.
+	time.Sleep(3 * time.Second)
+	tells(http.StatusOK)
+	here.Store(false)
+	tells(http.StatusInternalServerError)
+	there.Store(true)
+	tells(http.StatusOK)
+}
+
 // twoBricks has two servers, and the volume v with a copy and a file on each. It returns the IDs of their peers.
 func twoBricks(t *testing.T, hub string) (first, second string) {
 	t.Helper()
@@ -175,6 +211,20 @@ func TestHub_content(t *testing.T) {
 	}
 	if c := content(); !slices.Equal(c.Files, []string{"a", "b"}) || c.Bricks[a] != 0 || c.Bricks[b] == 0 {
 		t.Errorf("one brick was away: %+v", c)
+	}
+	// It heals itself once it is told to, and as late as it is told to.
+	for _, path := range []string{"/nodes/a/heals/v", "/heal-time/1ms"} {
+		if status, text := ask(t, http.MethodPost, hub.URL+path, ""); status != http.StatusOK {
+			t.Fatal(path, status, text)
+		}
+	}
+	if w.HealTime() != time.Millisecond {
+		t.Errorf("healing takes %s", w.HealTime())
+	}
+	call := w.Begin(w.Node("a"))
+	heals, f := volume.Option(call, "v", "cluster/replicate.self-heal-daemon")
+	if call.End(); f != nil || heals.Value != "on" {
+		t.Errorf("%+v, %v", heals, f)
 	}
 	if status, _ := ask(t, http.MethodGet, hub.URL+"/nodes/a/content/nosuch", ""); status != http.StatusConflict {
 		t.Errorf("status %d", status)

@@ -27,7 +27,7 @@ type settingsOf struct {
 	serverCert, serverKey                         string
 }
 
-// glusterd takes the arguments of glusterd2. It waits until an etcd answers that accepts its certificate, as glusterd2 does not come up without one. hub and devices
+// glusterd takes the arguments of glusterd2. It waits until an etcd answers that accepts its certificate, as glusterd2 does not come up without one, and its store is away while none does. hub and devices
 // are where the hub is, and the directory with the block devices.
 func glusterd(ctx context.Context, args []string, hub, devices string) error {
 	s := settingsOf{}
@@ -51,11 +51,14 @@ func glusterd(ctx context.Context, args []string, hub, devices string) error {
 	if !*noembed || s.endpoints == "" {
 		return errors.New("there is no etcd but an own one: give --noembed=true and --etcdendpoints")
 	}
-	if err := s.waitForEtcd(ctx); err != nil {
-		return err
-	}
 	p := &remote.Post{Hub: hub}
 	var err error
+	if p.Store, err = s.etcd(); err != nil {
+		return err
+	}
+	if err := wait(ctx, p.Store); err != nil {
+		return err
+	}
 	if p.Name, _, err = net.SplitHostPort(s.client); err != nil {
 		return err
 	}
@@ -92,38 +95,46 @@ func listen(address string) (net.Listener, error) {
 	return net.Listen("tcp", ":"+port)
 }
 
-// waitForEtcd waits until a member of etcd says that it serves.
-func (s settingsOf) waitForEtcd(ctx context.Context) error {
+// wait waits until the store answers.
+func wait(ctx context.Context, answers func(context.Context) bool) error {
+	for !answers(ctx) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+	return nil
+}
+
+// etcd returns what reports whether a member of etcd says that it serves.
+func (s settingsOf) etcd() (func(context.Context) bool, error) {
 	c := &http.Client{Timeout: 5 * time.Second}
 	if s.ca != "" {
 		text, err := os.ReadFile(s.ca)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		pair, err := tls.LoadX509KeyPair(s.cert, s.key)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		trusted := x509.NewCertPool()
 		trusted.AppendCertsFromPEM(text)
 		c.Transport = &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: trusted, Certificates: []tls.Certificate{pair}}}
 	}
-	for {
+	return func(ctx context.Context) bool {
 		var errs []error
 		for endpoint := range strings.SplitSeq(s.endpoints, ",") {
 			err := healthy(ctx, c, endpoint)
 			if err == nil {
-				return nil
+				return true
 			}
 			errs = append(errs, err)
 		}
 		fmt.Fprintln(os.Stderr, errors.Join(errs...))
-		select {
-		case <-ctx.Done():
-			return errors.Join(errs...)
-		case <-time.After(time.Second):
-		}
-	}
+		return false
+	}, nil
 }
 
 func healthy(ctx context.Context, c *http.Client, endpoint string) error {
