@@ -10,15 +10,16 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -29,11 +30,11 @@ const (
 	// glusterNamespace is where the pool is, and glusterHub the pod with the model of its servers.
 	glusterNamespace = "gluster"
 	glusterHub       = "gd2-hub"
-	// glusterImage is the stand-in for glusterd2.
-	glusterImage = "quarry.storage/gd2:dev"
+	// glusterImage is the stand-in for glusterd2, and glusterNext the same under another name.
+	glusterImage, glusterNext = "quarry.storage/gd2:dev", "quarry.storage/gd2:next"
 	// limitPool is how long etcd and three servers may take to come up, limitDrain how long a node may take to be emptied and to go: its data are looked at for five
-	// minutes, and nothing that is removed is removed at once.
-	limitPool, limitDrain = 10 * time.Minute, 15 * time.Minute
+	// minutes, nothing that is removed is removed at once, and a controller that was killed has a successor after 20 s.
+	limitPool, limitDrain = 10 * time.Minute, 25 * time.Minute
 	// labGateway is the machine for the nodes of the lab.
 	labGateway = "10.99.0.1"
 )
@@ -45,9 +46,14 @@ func needGluster(t *testing.T) {
 		t.Skip("it takes minutes, the lab for itself, and the image of the stand-in for glusterd2: make e2e-gluster")
 	}
 	lab(t, "load", filepath.Join(repoRoot(), "dist", "gd2.tar"))
-	source, archive := filepath.Join(repoRoot(), "test", "etcd"), filepath.Join(t.TempDir(), "etcd.tar")
-	lab(t, "image", "build", "-f", filepath.Join(source, "Dockerfile"), "-t", etcdImage("1"), "--build-arg", "RELEASE=1", "--context", source, "-o", archive)
+	archive := filepath.Join(t.TempDir(), "gd2.tar")
+	lab(t, "image", "build", "-f", "test/gd2/Dockerfile", "-t", glusterNext, "--context", ".", "-o", archive)
 	lab(t, "load", archive)
+	loadEtcd(t)
+	for _, n := range nodes {
+		// A machine that loses its power later has all of them.
+		onNode(t, n, "sync")
+	}
 }
 
 // glusterRights has the namespace, and the right of the controller to work there.
@@ -112,9 +118,10 @@ func glusterNames(t *testing.T) {
 		_ = server.Wait()
 	})
 	for _, n := range nodes {
-		// Without the file no pod starts, so that it has to be there afterwards, too.
-		onNode(t, n, "cp /etc/resolv.conf /run/resolv.conf.before && printf 'nameserver "+labGateway+"\\n' > /etc/resolv.conf")
-		t.Cleanup(func() { onNode(t, n, "cp /run/resolv.conf.before /etc/resolv.conf") })
+		// Without the file no pod starts, so that it has to be there afterwards, too. It survives that the machine loses its power.
+		before := onNode(t, n, "base64 -w0 /etc/resolv.conf")
+		onNode(t, n, "printf 'nameserver "+labGateway+"\\n' > /etc/resolv.conf; sync")
+		t.Cleanup(func() { onNode(t, n, "echo "+strings.TrimSpace(before)+" | base64 -d > /etc/resolv.conf; sync") })
 	}
 }
 
@@ -130,25 +137,73 @@ func withGluster(t *testing.T) {
 	t.Cleanup(func() { patch(`[{"op":"remove","path":"` + path + `"}]`) })
 }
 
+// killLeader ends the process of the controller that leads, once it is another one than before, and says which it was. Its pod goes, too: the kubelet would wait before
+// it starts the container again.
+func killLeader(t *testing.T, before string) (leader string) {
+	t.Helper()
+	eventually(t, time.Minute, "a controller leads", func(ctx context.Context) error {
+		lease := &coordinationv1.Lease{}
+		if err := kube.Get(ctx, client.ObjectKey{Namespace: controllerNamespace, Name: "quarry-controller"}, lease); err != nil {
+			return err
+		}
+		if leader = ptr.Deref(lease.Spec.HolderIdentity, ""); leader == "" || leader == before {
+			return fmt.Errorf("%q leads", leader)
+		}
+		return nil
+	})
+	name, _, _ := strings.Cut(leader, "_")
+	p := &corev1.Pod{}
+	if err := kube.Get(t.Context(), client.ObjectKey{Namespace: controllerNamespace, Name: name}, p); err != nil {
+		t.Fatal(err)
+	}
+	out := onNode(t, p.Spec.NodeName, `for p in /proc/[0-9]*; do if grep -zxF "POD_NAME=`+name+`" $p/environ >/dev/null 2>&1; then kill -9 ${p#/proc/} && echo killed; fi; done`)
+	if !strings.Contains(out, "killed") {
+		t.Fatalf("no process of %s runs on %s", name, p.Spec.NodeName)
+	}
+	if err := kube.Delete(t.Context(), p, client.GracePeriodSeconds(1)); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	return leader
+}
+
 // glusterModel runs the pod with the model of the servers.
 func glusterModel(t *testing.T) {
 	t.Helper()
 	createObject(t, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: glusterNamespace, Name: glusterHub},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+		Spec: corev1.PodSpec{NodeName: nodes[0], Containers: []corev1.Container{{
 			Name: "hub", Image: glusterImage, ImagePullPolicy: corev1.PullNever, Args: []string{"hub", "--heal-time=5s"},
 		}}},
 	})
 }
 
-// askHub has the model do something through the server of a node.
-func askHub(ctx context.Context, node, what string, query map[string]string) error {
-	r := hub(core.CoreV1().RESTClient().Post(), "nodes", glusterHost(node), what)
-	for key, value := range query {
-		r = r.Param(key, value)
-	}
-	_, err := answered(ctx, r)
+// ask has the model do something through a server that runs.
+func ask(ctx context.Context, what string, query map[string]string) error {
+	_, err := through(ctx, func(node string) *rest.Request {
+		r := hub(core.CoreV1().RESTClient().Post(), "nodes", glusterHost(node), what)
+		for key, value := range query {
+			r = r.Param(key, value)
+		}
+		return r
+	})
 	return err
+}
+
+// through asks the model for something through one server after the other until one answers.
+func through(ctx context.Context, request func(node string) *rest.Request) (text string, err error) {
+	all, err := glusterNodes(ctx)
+	if err != nil {
+		return "", err
+	}
+	err = errors.New("there is no node")
+	for _, n := range all {
+		var failed error
+		if text, failed = answered(ctx, request(n.Name)); failed == nil {
+			return text, nil
+		}
+		err = errors.Join(err, failed)
+	}
+	return "", err
 }
 
 // glusterHost is the name that the server of a node has in the model.
@@ -169,25 +224,23 @@ func answered(ctx context.Context, r *rest.Request) (string, error) {
 	return string(text), nil
 }
 
-// volumeIsWhole wants the model to say of a volume that it has exactly these files, on as many bricks, of which none lacks any.
-func volumeIsWhole(t *testing.T, node, name string, bricks int, files ...string) {
-	t.Helper()
-	text, err := answered(t.Context(), hub(core.CoreV1().RESTClient().Get(), "nodes", glusterHost(node), "content", name))
+// volumeHas is what the model says of the volume v.
+func volumeHas(ctx context.Context) (has remote.Content, err error) {
+	text, err := through(ctx, func(node string) *rest.Request {
+		return hub(core.CoreV1().RESTClient().Get(), "nodes", glusterHost(node), "content", "v")
+	})
 	if err != nil {
-		t.Fatal(err)
+		return has, err
 	}
-	var has remote.Content
-	if err := json.Unmarshal([]byte(text), &has); err != nil {
-		t.Fatal(err)
+	return has, json.Unmarshal([]byte(text), &has)
+}
+
+// lacking is how many entries the bricks of a volume lack.
+func lacking(has remote.Content) (n int) {
+	for _, lacks := range has.Bricks {
+		n += lacks
 	}
-	if !slices.Equal(has.Files, files) || len(has.Bricks) != bricks {
-		t.Errorf("volume %s is not as it was: %s", name, text)
-	}
-	for peer, lacks := range has.Bricks {
-		if lacks > 0 {
-			t.Errorf("the brick of volume %s on peer %s lacks %d entries", name, peer, lacks)
-		}
-	}
+	return n
 }
 
 // nothingStrange wants the model to have been asked for nothing that it does not know: the stand-in answers that as a server would, and nobody would notice.
@@ -205,9 +258,10 @@ func glusterNodes(ctx context.Context) ([]v1alpha1.GlusterNode, error) {
 	return list.Items, err
 }
 
-// poolRuns has nothing to say once the pool runs with so many nodes.
-func poolRuns(c *v1alpha1.GlusterCluster, want int32) func(context.Context) error {
+// poolRuns has nothing to say once the pool runs with all of its nodes.
+func poolRuns(c *v1alpha1.GlusterCluster) func(context.Context) error {
 	return func(ctx context.Context) error {
+		const want = 3
 		if err := kube.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
 			return err
 		}
@@ -224,9 +278,12 @@ func poolRuns(c *v1alpha1.GlusterCluster, want int32) func(context.Context) erro
 	}
 }
 
-// dumpGluster prints what a user would look at.
+// dumpGluster prints what a user would look at, if the test failed.
 func dumpGluster(t *testing.T) {
 	t.Helper()
+	if !t.Failed() {
+		return
+	}
 	for _, args := range [][]string{
 		{"kubectl", "-n", glusterNamespace, "get", "glusterclusters,glusternodes,pods,persistentvolumeclaims,statefulsets", "-o", "wide"},
 		{"kubectl", "-n", glusterNamespace, "get", "glusterclusters,glusternodes", "-o", "yaml"},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,8 +21,15 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// TestGlusterPool makes a pool of three servers on local volumes, with a real etcd over TLS and the stand-in for glusterd2, which gets glusterd2's arguments. A node
-// with a brick is deleted: the brick is moved, the node goes with its claims, and another one takes its place. Then the pool is deleted, and nothing is left.
+// glusterJourney is what the steps share: a pool, and what clients wrote into its volume v.
+type glusterJourney struct {
+	c     *v1alpha1.GlusterCluster
+	files []string
+}
+
+// TestGlusterPool makes a pool of three servers on local volumes, with a real etcd over TLS and the stand-in for glusterd2, which gets glusterd2's arguments, and a volume
+// with two copies. Its pods get other images; a node with a brick leaves while controllers are killed; etcd loses a member, then the majority; a machine dies for good. After
+// each step the volume has all files. Then the pool is deleted, and nothing is left. RUN=TestGlusterPool/STEP takes one step alone.
 func TestGlusterPool(t *testing.T) {
 	needGluster(t)
 	create(t, newCluster("gluster", nodes...))
@@ -30,38 +38,39 @@ func TestGlusterPool(t *testing.T) {
 	glusterNames(t)
 	withGluster(t)
 	glusterModel(t)
-	c := glusterPool()
-	if err := kube.Create(t.Context(), c); err != nil {
+	j := &glusterJourney{c: glusterPool()}
+	if err := kube.Create(t.Context(), j.c); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			dumpGluster(t)
-		}
-		removePool(t, c)
-	})
-	eventually(t, limitPool, "the pool runs", poolRuns(c, 3))
+	t.Cleanup(func() { removePool(t, j.c) })
+	defer dumpGluster(t)
+	eventually(t, limitPool, "the pool runs", poolRuns(j.c))
 	etcdServes(t)
-
-	full := withBrick(t)
-	removeGlusterNode(t, full)
-	eventually(t, limitPool, "another node is there", poolRuns(c, 3))
-	noClaims(t, full.Name)
-
-	all, err := glusterNodes(t.Context())
-	if err != nil {
+	j.fill(t)
+	for _, step := range []struct {
+		name string
+		do   func(*testing.T)
+	}{
+		{"rolls", j.rolls}, {"leaves", j.leaves}, {"etcd", j.losesEtcd}, {"dies", j.dies},
+	} {
+		if !t.Run(step.name, func(t *testing.T) {
+			defer dumpGluster(t)
+			step.do(t)
+			j.whole(t)
+		}) {
+			eventually(t, limitPool, "the pool runs even so", poolRuns(j.c))
+		}
+	}
+	if err := ask(t.Context(), "delete/v", nil); err != nil {
 		t.Fatal(err)
 	}
-	volumeIsWhole(t, all[0].Name, "v", 2, "a")
-	if err := askHub(t.Context(), all[0].Name, "delete/v", nil); err != nil {
-		t.Fatal(err)
-	}
-	removePool(t, c)
+	removePool(t, j.c)
 	noClaims(t, "pool")
 	nothingStrange(t)
 }
 
-// glusterPool is a GlusterCluster of three zones without drivers, as small as the lab is.
+// glusterPool is a GlusterCluster of three zones without drivers, as small as the lab is. What is in the first zone stays on the machine of the API server and of the
+// model, which no step takes the power from.
 func glusterPool() *v1alpha1.GlusterCluster {
 	c := &v1alpha1.GlusterCluster{ObjectMeta: metav1.ObjectMeta{Namespace: glusterNamespace, Name: "pool"}}
 	c.Spec.Images = v1alpha1.GlusterImages{Glusterd2: glusterImage, Etcd: v1alpha1.GlusterImage(etcdImage("1"))}
@@ -73,7 +82,67 @@ func glusterPool() *v1alpha1.GlusterCluster {
 			Storage: v1alpha1.GlusterTemplateStorage{StorageClassName: "gluster", Capacity: resource.MustParse("1Gi")},
 		})
 	}
+	c.Spec.NodeTemplates[0].NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: nodes[:1]},
+		}}},
+	}}
 	return c
+}
+
+// fill makes the volume v with a copy in the zones a and b, and writes a file.
+func (j *glusterJourney) fill(t *testing.T) {
+	t.Helper()
+	// A brick is an XFS, which has 300 MB at least. The one in its place is made with the size of the filesystem, without its log, so that it is smaller.
+	if err := ask(t.Context(), "create/v", map[string]string{"size": fmt.Sprint(500 << 20), "replica": "2", "exclude-zone": "c"}); err != nil {
+		t.Fatal(err)
+	}
+	j.write(t, "first")
+	eventually(t, limitPod, "two nodes have a brick", func(ctx context.Context) error {
+		if n := len(withBrick(ctx, t, true)); n != 2 {
+			return fmt.Errorf("%d have", n)
+		}
+		return nil
+	})
+}
+
+// write has a client write a file into the volume.
+func (j *glusterJourney) write(t *testing.T, file string) {
+	t.Helper()
+	if err := ask(t.Context(), "write/v", map[string]string{"file": file}); err != nil {
+		t.Fatal(err)
+	}
+	j.files = append(j.files, file)
+}
+
+// whole waits until the model says of the volume that it has exactly the files that were written, on two bricks, of which none lacks any.
+func (j *glusterJourney) whole(t *testing.T) {
+	t.Helper()
+	eventually(t, limitPod, fmt.Sprintf("the volume is whole, with %d files", len(j.files)), func(ctx context.Context) error {
+		has, err := volumeHas(ctx)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(has.Files, j.files) || len(has.Bricks) != 2 || lacking(has) > 0 {
+			return fmt.Errorf("it has %+v, and %v were written", has, j.files)
+		}
+		return nil
+	})
+}
+
+// withBrick are the nodes that have a brick of the volume, or those that have none.
+func withBrick(ctx context.Context, t *testing.T, want bool) (found []v1alpha1.GlusterNode) {
+	t.Helper()
+	all, err := glusterNodes(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range all {
+		if n.Status.Bricks > 0 == want {
+			found = append(found, n)
+		}
+	}
+	return found
 }
 
 // etcdServes wants three members, each on a node of its own.
@@ -92,35 +161,34 @@ func etcdServes(t *testing.T) {
 	}
 }
 
-// withBrick makes a volume of two copies with three files, and returns a node that has a brick of it.
-func withBrick(t *testing.T) v1alpha1.GlusterNode {
-	t.Helper()
-	all, err := glusterNodes(t.Context())
-	if err != nil {
-		t.Fatal(err)
+// leaves has a node with a brick removed. Whenever something else is told of it, the controller that leads is killed.
+func (j *glusterJourney) leaves(t *testing.T) {
+	full := withBrick(t.Context(), t, true)
+	full = slices.DeleteFunc(full, func(n v1alpha1.GlusterNode) bool { return n.Spec.Zone == "a" })
+	if len(full) == 0 {
+		t.Fatal("only the node that stays has a brick")
 	}
-	// A brick is an XFS, which has 300 MB at least. The one in its place is made with the size of the filesystem, without its log, so that it is smaller.
-	if err := askHub(t.Context(), all[0].Name, "create/v", map[string]string{"size": fmt.Sprint(500 << 20), "replica": "2"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := askHub(t.Context(), all[0].Name, "write/v", map[string]string{"file": "a"}); err != nil {
-		t.Fatal(err)
-	}
-	var full v1alpha1.GlusterNode
-	eventually(t, limitPod, "a node has a brick", func(ctx context.Context) error {
-		all, err := glusterNodes(ctx)
-		for _, n := range all {
-			if n.Status.Bricks > 0 && len(n.Status.Holding) > 0 {
-				full = n
-				return nil
-			}
+	n := full[0]
+	removeGlusterNode(t, n)
+	reasons, kills, leader := map[string]bool{}, 0, ""
+	waitRemoved(t, n, func(one *v1alpha1.GlusterNode) {
+		if c := meta.FindStatusCondition(one.Status.Conditions, v1alpha1.ConditionDrained); c != nil {
+			reasons[c.Reason] = true
 		}
-		return errors.Join(err, errors.New("no node has a brick"))
+		if kills < 15 {
+			leader = killLeader(t, leader)
+			kills++
+		}
 	})
-	return full
+	t.Logf("the controller was killed %d times", kills)
+	if !reasons[v1alpha1.ReasonHealing] || !reasons[v1alpha1.ReasonDrained] {
+		t.Errorf("it was not drained: %v", reasons)
+	}
+	eventually(t, limitPool, "another node is there", poolRuns(j.c))
+	noClaims(t, n.Name)
 }
 
-// removeGlusterNode deletes a node as docs/gluster.md says, and waits until it is gone. It has to have been drained.
+// removeGlusterNode deletes a node as docs/gluster.md says.
 func removeGlusterNode(t *testing.T, n v1alpha1.GlusterNode) {
 	t.Helper()
 	if _, err := tryLab("kubectl", "-n", glusterNamespace, "delete", "glusternode", n.Name, "--wait=false"); err == nil || !strings.Contains(err.Error(), "cannot be taken back") {
@@ -128,25 +196,25 @@ func removeGlusterNode(t *testing.T, n v1alpha1.GlusterNode) {
 	}
 	lab(t, "kubectl", "-n", glusterNamespace, "annotate", "--overwrite", "glusternode", n.Name, "quarry.storage/remove="+string(n.UID))
 	lab(t, "kubectl", "-n", glusterNamespace, "delete", "glusternode", n.Name, "--wait=false")
-	reasons, last, began := map[string]bool{}, "", time.Now()
+}
+
+// waitRemoved waits until a node is gone, and shows what is told meanwhile each time that it is something else.
+func waitRemoved(t *testing.T, n v1alpha1.GlusterNode, told func(*v1alpha1.GlusterNode)) {
+	t.Helper()
+	last, began := "", time.Now()
 	eventually(t, limitDrain, "node "+n.Name+" is gone", func(ctx context.Context) error {
 		one := &v1alpha1.GlusterNode{}
 		err := kube.Get(ctx, client.ObjectKeyFromObject(&n), one)
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		if c := meta.FindStatusCondition(one.Status.Conditions, v1alpha1.ConditionDrained); err == nil && c != nil {
-			reasons[c.Reason] = true
-		}
 		if err == nil && one.Status.Message != last {
 			last = one.Status.Message
 			t.Logf("after %.0f s: %s: %s", time.Since(began).Seconds(), one.Status.State, last)
+			told(one)
 		}
 		return errors.Join(err, errors.New(last))
 	})
-	if !reasons[v1alpha1.ReasonHealing] || !reasons[v1alpha1.ReasonDrained] {
-		t.Errorf("it was not drained: %v", reasons)
-	}
 }
 
 // noClaims wants no claim whose name begins so.
