@@ -144,8 +144,8 @@ e2e-ceph: deploy dist/ceph.tar ## Run the journeys of Ceph in the lab, which `ma
 	QUARRY_CEPH=1 LAB_NAME=$(LAB_NAME) CGO_ENABLED=0 go test -tags e2e -count=1 -timeout 90m -v -run '$(if $(filter .,$(RUN)),^TestCephFS,$(RUN))' ./test/e2e/
 
 .PHONY: e2e-gluster
-e2e-gluster: deploy dist/gd2.tar ## Run the journey of Gluster in the lab, which `make test` leaves out, with the stand-in for glusterd2 and a real etcd.
-	QUARRY_GLUSTER=1 LAB_NAME=$(LAB_NAME) CGO_ENABLED=0 go test -tags e2e -count=1 -timeout 60m -v -run '^TestGluster' ./test/e2e/
+e2e-gluster: deploy dist/gd2.tar ## Run the journey of Gluster in the lab, which `make test` leaves out, with the stand-in for glusterd2 and a real etcd. RUN=TestGlusterPool/STEP chooses a step.
+	QUARRY_GLUSTER=1 LAB_NAME=$(LAB_NAME) CGO_ENABLED=0 go test -tags e2e -count=1 -timeout 90m -v -run '$(if $(filter .,$(RUN)),^TestGluster,$(RUN))' ./test/e2e/
 
 .PHONY: upgrade
 upgrade: images lab ## Install the version of test/upgrade/base, use it, and install this one over it while pods write.
