@@ -146,9 +146,9 @@ func keepBack(t *testing.T, target, node string, v *corev1.PersistentVolume) (re
 func TestIscsiNetworkCut(t *testing.T) {
 	turn(t, 4, 10)
 	ownServer(t)
-	victim := spareNode(t)
-	heir := otherThan(victim)
 	i := lun(t, "cut", "--size", "256M")
+	victim := spareNode(t, v1alpha1.DriverISCSI)
+	heir := otherThan(victim)
 	c := claim(t, "cut", i.Name, "32Mi")
 	volume := bound(t, c)
 	watchTables(t, volume)

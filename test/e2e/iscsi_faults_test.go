@@ -46,9 +46,9 @@ func outOfService(t *testing.T, node string) (back func()) {
 func TestIscsiNodeDies(t *testing.T) {
 	turn(t, 1, 5)
 	ownServer(t)
-	victim := spareNode(t)
-	heir := otherThan(victim)
 	i := lun(t, "dies-lun", "--size", "256M")
+	victim := spareNode(t, v1alpha1.DriverISCSI)
+	heir := otherThan(victim)
 	c := claim(t, "outlives", i.Name, "32Mi")
 	volume := bound(t, c)
 	writer := waitPod(t, pod(t, "outlives-writer", victim, counting, c), corev1.PodRunning)
@@ -70,6 +70,7 @@ func TestIscsiNodeDies(t *testing.T) {
 		t.Errorf("nobody vouched for %s, and the volume is attached to %v; %v", victim, at, err)
 	}
 	followAttachments(t, volume)
+	followFence(t, i, victim)
 	back := outOfService(t, victim)
 	begin := time.Now()
 	next = waitPod(t, next, corev1.PodRunning)

@@ -10,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -106,38 +108,78 @@ func secretOf(t *testing.T, i *v1alpha1.Iscsi, username, password string) {
 // Kubernetes and what the driver makes of it lies the back-off of its controllers.
 func followAttachments(t *testing.T, v *corev1.PersistentVolume) {
 	t.Helper()
+	follow(t, "IscsiAttachment", func(ctx context.Context) (map[string]string, error) {
+		all, err := attachments(ctx)
+		now := map[string]string{}
+		for _, a := range all {
+			if a.Spec.Source.PersistentVolumeName == nil || *a.Spec.Source.PersistentVolumeName != v.Name {
+				continue
+			}
+			state := fmt.Sprintf("attached: %t, to go: %t", a.Status.Attached, a.DeletionTimestamp != nil)
+			if e := a.Status.DetachError; e != nil {
+				state += ", not detached: " + e.Message
+			}
+			if e := a.Status.AttachError; e != nil {
+				state += ", not attached: " + e.Message
+			}
+			now["on "+a.Spec.NodeName] = state
+		}
+		for _, node := range toldAttached(ctx, v) {
+			now["on kubelet of "+node] = "told that it is attached"
+		}
+		return now, err
+	})
+}
+
+// followFence logs when the controller knows that the agent of a node is silent, when the node's Member says that it is fenced, and where the controller and the driver run that do it, counted from
+// now, until the test ends: a controller that begins to lead has to find out first who is silent, and a driver that was on the node is made again elsewhere.
+func followFence(t *testing.T, i *v1alpha1.Iscsi, node string) {
+	t.Helper()
+	follow(t, "IscsiFence", func(ctx context.Context) (map[string]string, error) {
+		m, err := memberOf(ctx, i.Name, node)
+		if err != nil {
+			return nil, err
+		}
+		lease := &coordinationv1.Lease{}
+		if err := kube.Get(ctx, client.ObjectKey{Namespace: controllerNamespace, Name: "quarry-controller"}, lease); err != nil {
+			return nil, err
+		}
+		now := map[string]string{"the Member of " + node: fmt.Sprintf("%s, fenced: %t", m.Status.State, m.Spec.Reservation != nil && m.Spec.Reservation.Fenced)}
+		leader := &corev1.Pod{}
+		name, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
+		if err := kube.Get(ctx, client.ObjectKey{Namespace: controllerNamespace, Name: name}, leader); err == nil {
+			now["the controller"] = "leads on " + leader.Spec.NodeName
+		}
+		drivers := &corev1.PodList{}
+		if err := kube.List(ctx, drivers, client.InNamespace(controllerNamespace), client.MatchingLabels{v1alpha1.LabelDriver: v1alpha1.DriverISCSI}); err != nil {
+			return nil, err
+		}
+		for _, d := range drivers.Items {
+			ready := slices.ContainsFunc(d.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
+			now["the driver "+d.Name] = fmt.Sprintf("on %s, ready: %t, to go: %t", d.Spec.NodeName, ready, d.DeletionTimestamp != nil)
+		}
+		return now, nil
+	})
+}
+
+// follow logs each change of what is seen, counted from now, until the test ends.
+func follow(t *testing.T, what string, see func(context.Context) (map[string]string, error)) {
+	t.Helper()
 	begin, ctx, done := time.Now(), t.Context(), make(chan struct{})
 	t.Cleanup(func() { <-done })
 	go func() {
 		defer close(done)
 		was := map[string]string{}
 		for {
-			if all, err := attachments(ctx); err == nil {
-				now := map[string]string{}
-				for _, a := range all {
-					if a.Spec.Source.PersistentVolumeName == nil || *a.Spec.Source.PersistentVolumeName != v.Name {
-						continue
-					}
-					state := fmt.Sprintf("attached: %t, to go: %t", a.Status.Attached, a.DeletionTimestamp != nil)
-					if e := a.Status.DetachError; e != nil {
-						state += ", not detached: " + e.Message
-					}
-					if e := a.Status.AttachError; e != nil {
-						state += ", not attached: " + e.Message
-					}
-					now[a.Spec.NodeName] = state
-				}
-				for _, node := range toldAttached(ctx, v) {
-					now["kubelet of "+node] = "told that it is attached"
-				}
-				for node := range was {
-					if now[node] == "" {
-						now[node] = "gone"
+			if now, err := see(ctx); err == nil {
+				for one := range was {
+					if now[one] == "" {
+						now[one] = "gone"
 					}
 				}
-				for node, state := range now {
-					if was[node] != state {
-						t.Logf("IscsiAttachment: after %.1f s on %s: %s", time.Since(begin).Seconds(), node, state)
+				for one, state := range now {
+					if was[one] != state {
+						t.Logf("%s: after %.1f s %s: %s", what, time.Since(begin).Seconds(), one, state)
 					}
 				}
 				was = now

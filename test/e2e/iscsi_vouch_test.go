@@ -21,11 +21,11 @@ import (
 func TestIscsiTargetWithoutReservations(t *testing.T) {
 	turn(t, 5, 10)
 	ownServer(t)
-	victim := spareNode(t)
-	heir := otherThan(victim)
 	i := target(t, "unreserved", "--size", "256M", "--no-reservations")
 	create(t, i)
 	waitUnreserved(t, i)
+	victim := spareNode(t, v1alpha1.DriverISCSI)
+	heir := otherThan(victim)
 	c := claim(t, "unreserved", i.Name, "32Mi")
 	volume := bound(t, c)
 	writer := waitPod(t, pod(t, "unreserved-writer", victim, counting, c), corev1.PodRunning)
