@@ -3,10 +3,12 @@ package agents
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
@@ -21,11 +23,16 @@ const bufferBytes = 4 << 10
 // maxMessageBytes bounds a report: thousands of devices fit.
 const maxMessageBytes = 16 << 20
 
-// connect prepares a connection; it is made when it is first used.
-func (p *Pool) connect(node, address string) (*grpc.ClientConn, error) {
+// connect prepares a connection; it is made when it is first used. tried is told of each attempt.
+func (p *Pool) connect(node, address string, tried func(began time.Time, err error)) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(&freshTLS{node: node, config: p.cfg.TLS}),
-		grpc.WithContextDialer(p.cfg.Dial),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			began := time.Now()
+			conn, err := p.cfg.Dial(ctx, address)
+			tried(began, err)
+			return conn, err
+		}),
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 5 * time.Second, Backoff: backoff.Config{
 			BaseDelay: minPause, Multiplier: 1.6, Jitter: max(0, p.cfg.Jitter), MaxDelay: maxPause,
 		}}),
@@ -50,6 +57,12 @@ func dialTCP(ctx context.Context, address string) (net.Conn, error) {
 		Enable: true, Idle: 4 * time.Second, Interval: 2 * time.Second, Count: 2,
 	}}
 	return dialer.DialContext(ctx, "tcp", address)
+}
+
+// unanswered reports whether nobody answered an attempt to connect: the machine is away, or what leads to it. A machine whose agent is not there yet refuses it.
+func unanswered(err error) bool {
+	late, is := errors.AsType[net.Error](err)
+	return errors.Is(err, unix.EHOSTUNREACH) || is && late.Timeout()
 }
 
 // freshTLS asks for the TLS configuration at every handshake, so that renewed certificates and roots are used.

@@ -31,6 +31,9 @@ type link struct {
 	cancel context.CancelFunc
 	// timer declares the node down when it is not stopped in time.
 	timer *time.Timer
+	// silent is since when each attempt to connect was left unanswered, and silence for how long until the last one ended; zero once one was answered, if only by a refusal.
+	silent  time.Time
+	silence time.Duration
 	// why is the last error, for the message. It is settled once an attempt to connect has failed: it must not change with
 	// every attempt that fails in another way.
 	why     string
@@ -65,13 +68,14 @@ func (l *link) dial(address, podUID string) {
 	}
 	l.hangUp()
 	l.address, l.podUID = address, podUID
-	conn, err := l.pool.connect(l.name, address)
+	ctx, cancel := context.WithCancel(l.pool.ctx)
+	conn, err := l.pool.connect(l.name, address, func(began time.Time, err error) { l.tried(ctx, began, err) })
 	if err != nil {
+		cancel()
 		l.why = err.Error()
 		l.deadline(0)
 		return
 	}
-	ctx, cancel := context.WithCancel(l.pool.ctx)
 	l.conn, l.cancel = conn, cancel
 	switch l.state.Agent {
 	case decide.AgentUp:
@@ -148,6 +152,31 @@ func (l *link) hangUp() {
 	}
 	l.address, l.podUID, l.conn, l.cancel = "", "", nil, nil
 	l.haveDevices, l.haveGroups, l.settled = false, false, false
+	l.silent, l.silence = time.Time{}, 0
+}
+
+// tried takes in what became of an attempt to connect.
+func (l *link) tried(ctx context.Context, began time.Time, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return
+	case !unanswered(err):
+		l.silent, l.silence = time.Time{}, 0
+		return
+	case l.silent.IsZero():
+		l.silent = began
+	}
+	l.silence = time.Since(l.silent)
+	if l.settled && l.away() {
+		l.deadline(0)
+	}
+}
+
+// away reports whether a node that was never reached is not just starting: its machine has left every attempt unanswered for a while. The caller holds the lock.
+func (l *link) away() bool {
+	return l.state.Agent == decide.AgentConnecting && l.silence >= l.pool.cfg.Silence
 }
 
 // complete reports whether the present session has reported all that it watches. The caller holds the lock.
@@ -221,7 +250,7 @@ func (l *link) lost(ctx context.Context, err error) {
 	if had {
 		l.pool.cfg.Log.V(1).Info("Lost the connection to the agent", "node", l.name, "error", l.why)
 		l.deadline(l.pool.cfg.Patience)
-	} else if l.state.Agent == decide.AgentUnreachable {
+	} else if l.state.Agent == decide.AgentUnreachable || l.away() {
 		l.deadline(0)
 	}
 }

@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"quarry.storage/quarry/agent/agenttest"
 	"quarry.storage/quarry/controller/internal/decide"
@@ -389,6 +391,58 @@ func TestPool_silentPeer(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	await(t, "the agent counts as unreachable", func() bool { return p.Node("n1").Agent == decide.AgentUnreachable })
+}
+
+// TestPool_absentMachine: a process that begins to lead knows soon which nodes are off. An agent that is being started answers later, and its machine refuses meanwhile.
+func TestPool_absentMachine(t *testing.T) {
+	silent := &net.OpError{Op: "dial", Err: unix.EHOSTUNREACH}
+	for name, c := range map[string]struct {
+		dial func(attempt int) error
+		away bool
+	}{
+		"no attempt is answered in time":    {func(int) error { return context.DeadlineExceeded }, true},
+		"the network knows no such machine": {func(int) error { return silent }, true},
+		"the machine refuses":               {func(int) error { return &net.OpError{Op: "dial", Err: unix.ECONNREFUSED} }, false},
+		"it refuses every other time": {func(attempt int) error {
+			if attempt%2 == 0 {
+				return unix.ECONNREFUSED
+			}
+			return silent
+		}, false},
+		"this machine has no network yet": {func(int) error { return unix.ENETUNREACH }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				attempt := 0
+				p := New(t.Context(), Config{
+					TLS: func(string) (*tls.Config, error) { return nil, errors.New("nobody answered") },
+					Dial: func(ctx context.Context, _ string) (net.Conn, error) {
+						select {
+						case <-ctx.Done():
+							return nil, ctx.Err()
+						case <-time.After(3 * time.Second):
+						}
+						attempt++
+						return nil, c.dial(attempt)
+					},
+				})
+				defer p.Close()
+				p.SetAddress("n1", "192.0.2.1:1", "pod")
+				time.Sleep(4 * time.Second)
+				if n := p.Node("n1"); n.Agent != decide.AgentConnecting {
+					t.Errorf("after one attempt: %+v", n)
+				}
+				time.Sleep(6 * time.Second)
+				if n := p.Node("n1"); (n.Agent == decide.AgentUnreachable) != c.away || c.away && !strings.Contains(n.Problem, "the agent does not answer: ") {
+					t.Errorf("after 10 s: %+v", n)
+				}
+				time.Sleep(6 * time.Second)
+				if n := p.Node("n1"); n.Agent != decide.AgentUnreachable {
+					t.Errorf("after the grace: %+v", n)
+				}
+			})
+		})
+	}
 }
 
 func TestPool_anotherNodeAnswers(t *testing.T) {
