@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -82,6 +83,31 @@ func TestDeployment_strategy(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("a driver of which Attach is %t is rolled out by %q, want %q", attach, got, want)
+		}
+	}
+}
+
+// TestReconcile_leavesASilentNode: a driver on a node that fell silent is made again elsewhere before a person has vouched for the node, and not five minutes later.
+func TestReconcile_leavesASilentNode(t *testing.T) {
+	d := withCluster(t, reconciler(t))
+	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		found := 0
+		for _, is := range d.Spec.Template.Spec.Tolerations {
+			if !is.ToleratesTaint(klog.Background(), &corev1.Taint{Key: taint, Effect: corev1.TaintEffectNoExecute}, false) {
+				continue
+			}
+			found++
+			if is.TolerationSeconds == nil || *is.TolerationSeconds < 10 || *is.TolerationSeconds > 60 {
+				t.Errorf("the driver stays on a node with %s: %+v", taint, is)
+			}
+		}
+		if found != 1 {
+			t.Errorf("%d tolerations of %s, want one: Kubernetes adds its own otherwise", found, taint)
+		}
+	}
+	for _, is := range d.Spec.Template.Spec.Tolerations {
+		if is.ToleratesTaint(klog.Background(), &corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}, false) {
+			t.Errorf("the driver stays on a node that is out of service: %+v", is)
 		}
 	}
 }
