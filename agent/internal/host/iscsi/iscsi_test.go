@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"quarry.storage/quarry/agent/internal/host/run"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -349,6 +351,34 @@ func TestForget(t *testing.T) {
 	n.serves = false
 	if err := h.Forget(t.Context(), iqn); err != nil || len(n.calls) != 1 {
 		t.Errorf("%v, %q", err, n.calls)
+	}
+}
+
+// readOnly is a root on a file system that is mounted for reading: it refuses to remove what is there and what is not.
+type readOnly struct{ *os.Root }
+
+func (readOnly) Remove(string) error { return unix.EROFS }
+
+// TestRemove: what is not there needs no removal, also where nothing can be removed; what is there and stays is an error.
+func TestRemove(t *testing.T) {
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() }) // Nothing was written that matters.
+	if err := root.WriteFile(draft, nil, modeOwner); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		from eraser
+		file string
+		want error
+	}{
+		{readOnly{root}, "absent/" + draft, nil}, {readOnly{root}, draft + "2", nil}, {readOnly{root}, draft, unix.EROFS}, {root, draft, nil}, {root, draft, nil},
+	} {
+		if err := remove(c.from, c.file); !errors.Is(err, c.want) {
+			t.Errorf("%s of %T: %v, want %v", c.file, c.from, err, c.want)
+		}
 	}
 }
 

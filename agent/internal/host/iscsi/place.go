@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -133,6 +134,24 @@ func (h *Host) ours(pid int) bool {
 	}
 	self := mounts("self")
 	return pid > 1 && self != "" && self != mounts("1") && mounts(strconv.Itoa(pid)) == self
+}
+
+// eraser removes files; an os.Root is one.
+type eraser interface {
+	Lstat(name string) (fs.FileInfo, error)
+	Remove(name string) error
+}
+
+// remove removes a file that may be gone. A file system that is mounted for reading, as that of the agent's image is, refuses before it looks whether there is anything to remove.
+func remove(from eraser, file string) error {
+	_, err := from.Lstat(file)
+	if err == nil {
+		err = from.Remove(file)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // tool runs iscsiadm beside the process that serves sessions.

@@ -189,7 +189,7 @@ func (h *Host) forgetOwn(root *os.Root, iqn string) error {
 		own = append(own, path.Join(db, draft))
 	}
 	for _, file := range own {
-		if err := root.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := remove(root, file); err != nil {
 			return err
 		}
 		for dir := path.Dir(file); strings.Contains(dir, "/"+nodes+"/") && root.Remove(dir) == nil; dir = path.Dir(dir) {
