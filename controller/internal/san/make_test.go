@@ -3,6 +3,8 @@ package san
 import (
 	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -98,5 +100,51 @@ func TestSan_makeNeedsAMaker(t *testing.T) {
 	b := &blank{fleet: newFleet("n1")}
 	if err := b.fleet.san("csi/1").RemoveGroup(t.Context(), ref); err == nil || len(b.calls) > 0 {
 		t.Errorf("%v, %v", err, b.calls)
+	}
+}
+
+// TestSan_settles: a group was made, and its agent died before it said so. Who made it sees the group, and asks for nothing more: the other process need not wait until the first one counts as gone.
+func TestSan_settles(t *testing.T) {
+	for name, c := range map[string]struct {
+		settle time.Duration
+		// silent is how long the node does not answer, free how long it may take after that until the turn is given back; it is not for zero.
+		silent, free time.Duration
+	}{
+		"by itself": {settle: time.Second, free: 2 * time.Second}, "once the node answers": {settle: time.Second, silent: time.Minute, free: 2 * time.Minute}, "not by itself": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &blank{fleet: newFleet("n1")}
+				b.lose, b.group = 1, sharedlun.Group{}
+				engine := New(Config{Self: "engine/1", Nodes: b, Maker: b, Fleet: b, Leases: b, Patience: time.Hour, Settle: c.settle})
+				if _, err := engine.MakeGroup(t.Context(), ref, "a", ""); err == nil {
+					t.Fatal("its answer was not lost")
+				}
+				taken := func(silent bool) bool {
+					b.mu.Lock()
+					defer b.mu.Unlock()
+					b.silent["n1"] = silent
+					return b.record.Taken != ""
+				}
+				taken(c.silent > 0)
+				time.Sleep(c.silent)
+				synctest.Wait()
+				if !taken(false) {
+					t.Error("nobody answered, and the turn is given back")
+				}
+				time.Sleep(max(c.free, time.Minute))
+				synctest.Wait()
+				if is := taken(false); is != (c.free == 0) {
+					t.Errorf("in the end: %+v", b.record)
+				}
+				if c.free == 0 {
+					return
+				}
+				driver := New(Config{Self: "csi/1", Nodes: b, Fleet: b, Leases: b, Patience: time.Hour})
+				if err := driver.Turn(t.Context(), ref, func(context.Context, *Turn) error { return nil }); err != nil {
+					t.Error(err)
+				}
+			})
+		})
 	}
 }

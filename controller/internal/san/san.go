@@ -112,6 +112,8 @@ type Config struct {
 	Patience time.Duration
 	// Doubt is how long another process leaves its record unchanged before it is asked whether that process is gone; default one second.
 	Doubt time.Duration
+	// Settle is how soon after a turn that left a change without an answer this process takes another one by itself, so that nobody waits for it; 0 when it does not: whoever asks it for changes repeats them.
+	Settle time.Duration
 	// Pause is between two looks at a record that another process has; default 200 ms.
 	Pause time.Duration
 	// Now returns the time.
@@ -133,6 +135,8 @@ type memory struct {
 	waiting int
 	// unanswered is the node that a change of this process was sent to which has no answer; empty when all have one.
 	unanswered string
+	// settling is true while that is being settled.
+	settling bool
 	// failed are the nodes that could not read the LUN as the writer, or were refused, and when.
 	failed map[string]time.Time
 	// late is the version over which this process's last write of the record that had no answer was made: as long as it is the record's version, that write may arrive.

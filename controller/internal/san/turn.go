@@ -53,7 +53,11 @@ func (s *San) turn(ctx context.Context, t *Turn, do func(ctx context.Context, t 
 	if err == nil {
 		err = do(ctx, t)
 	}
-	return errors.Join(err, t.giveBack(ctx))
+	err = errors.Join(err, t.giveBack(ctx))
+	if m.unanswered != "" {
+		s.settleLater(ctx, t)
+	}
+	return err
 }
 
 // abandon gives back what was kept for a turn that is not taken, once the one before it has ended. What fails is found stale by the next process.

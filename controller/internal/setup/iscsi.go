@@ -31,6 +31,8 @@ func sharedLuns(m clients, pool *agents.Pool, namespace, pod string) *iscsi.Back
 	groups := san.New(san.Config{
 		Self: san.ProcessName(san.RoleEngine, pod), Nodes: calls.Calls, Maker: calls.Calls, Processes: san.Pods{Live: m.GetAPIReader(), Namespace: namespace},
 		Fleet: fleet.Fleet{Live: m.GetAPIReader(), Reader: m.GetClient(), Agents: pool}, Leases: leases,
+		// A group that was made is not asked for again, and no volume can be made in it before its turn has ended.
+		Settle: 2 * time.Second,
 	})
 	return iscsi.New(iscsi.Config{
 		Agents: calls, Groups: groups, Records: leases, Client: m.GetClient(), Live: m.GetAPIReader(), Namespace: namespace, Now: time.Now,
