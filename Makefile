@@ -158,6 +158,10 @@ upgrade: images lab ## Install the version of test/upgrade/base, use it, and ins
 sanity: deploy ## Run csi-sanity, the conformance suite of CSI, against the driver in a node of the lab.
 	test/sanity/run $(LAB_NAME)
 
+.PHONY: sanity-ceph
+sanity-ceph: deploy dist/ceph.tar ## Run csi-sanity against the driver of Ceph, with a real Ceph on all disks of three nodes. `make test` leaves it out.
+	test/sanity/run $(LAB_NAME) ceph
+
 .PHONY: bench
 bench: deploy ## Take the measurements of docs/benchmarks.md. SECTIONS="volumes load" takes only some anew.
 	test/bench/run $(LAB_NAME) $(SECTIONS)

@@ -1,11 +1,12 @@
 #!/bin/bash
 # Records what the commands of a real Ceph print, in one state after the other: three monitors, two managers, three OSDs on files, two metadata
 # servers, all in a network of its own. The stand-in of controller/internal/ceph is held to these answers.
-# Usage, as root: test/ceph/record.sh ROOT OUT [daemons|volumes|dashboard|dead|shared]
+# Usage, as root: test/ceph/record.sh ROOT OUT [daemons|volumes|dashboard|dead|shared|sanity]
 # ROOT is an unpacked image of Ceph (test/ceph/Dockerfile), and OUT the directory for the answers. It takes about six minutes. With "volumes" the
 # answers about subvolumes, keys and blocklists are recorded in place of those about daemons, which takes three. With "dashboard" it is those about
 # the dashboard, of a ROOT that has Debian's package ceph-mgr-dashboard, and of one that has not. With "dead" it is those about an OSD that dies,
-# and with "shared" the rule that the first monitor makes if copies may share a host.
+# and with "shared" the rule that the first monitor makes if copies may share a host. With "sanity" OUT is the test of controller/internal/csi/ceph, built with
+# the tag hostroot: it runs csi-sanity against the Ceph, and nothing is recorded.
 set -eu
 if [ "${4:-}" != inside ]; then
   exec unshare --net --pid --fork --mount --kill-child "$0" "$1" "$2" "${3:-daemons}" inside
@@ -18,7 +19,12 @@ for i in 1 2 3 4; do ip addr add "10.99.0.$i/32" dev lo; done
 
 c=/tmp/record fsid=7a1c6d1e-0000-4000-8000-000000000001
 rm -rf "$root$c"
-mkdir -p "$root$c" "$out"
+mkdir -p "$root$c"
+filesystem=cephfs metadata=cephfs.meta data=cephfs.data
+if [ "$what" = sanity ]; then
+  binary=$out out=$root$c/out filesystem=quarry metadata=quarry-metadata data=quarry-data
+fi
+mkdir -p "$out"
 box() { chroot "$root" "$@"; }
 cat > "$root$c/ceph.conf" <<CONF
 [global]
@@ -158,8 +164,8 @@ until_true 90 'ceph osd stat -f json | grep -q "\"num_up_osds\":3"'
 rec bare osd_dump osd dump
 rec bare fs_dump fs dump
 rec bare status status
-ceph osd pool create cephfs.meta 8
-ceph osd pool create cephfs.data 8 --bulk
+ceph osd pool create $metadata 8
+ceph osd pool create $data 8 --bulk
 rec scratch pool_create osd pool create other --size=2 --bulk
 rec scratch pool_create_again osd pool create other --size=2 --bulk
 rec scratch pool_size osd pool set other size 3
@@ -169,7 +175,7 @@ rec scratch pool_size_one osd pool set other size 1
 rec scratch pool_size_absent osd pool set absent size 3
 rec scratch pool_dump osd dump
 ceph osd pool delete other other --yes-i-really-really-mean-it
-ceph fs new cephfs cephfs.meta cephfs.data
+ceph fs new $filesystem $metadata $data
 daemon mds m
 daemon mds n
 until_true 90 'ceph fs dump -f json 2>/dev/null | grep -q up:active && ceph status -f json | grep -q "\"state_name\":\"active+clean\",\"count\":17"'
@@ -186,6 +192,14 @@ judge() { # state
   rec "$1" mon_ok_to_add mon ok-to-add-offline
   rec "$1" mds_ok_to_stop_0 mds ok-to-stop 0
 }
+if [ "$what" = sanity ]; then
+  ceph fs subvolumegroup create $filesystem quarry
+  CEPH_BOX=$root "$binary" -test.v -test.run '^TestSanityReal$'
+  # Ceph prints an empty line first.
+  left=$(ceph fs subvolume ls $filesystem --group_name quarry -f json | tr -d '[:space:]')
+  [ "$left" = "[]" ] || { echo "left: $left"; exit 1; }
+  exit 0
+fi
 if [ "$what" = volumes ]; then
   . "$(dirname "$0")/record-volumes.sh"
   exit 0

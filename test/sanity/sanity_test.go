@@ -26,6 +26,7 @@ var (
 	pod        = flag.String("pod", "", "UID of the pod of the CSI controller, on this node")
 	parameters = flag.String("parameters", "", "parameters of the StorageClass, as JSON")
 	access     = flag.String("access", "mount", "how volumes are used: mount or block")
+	secrets    = flag.String("secrets", "", "file with the data of the Secret that the StorageClass names for staging, as JSON")
 	focus      = flag.String("focus", "", "regular expression on the names of the cases that are meant; all when empty")
 )
 
@@ -55,6 +56,9 @@ func TestSanity(t *testing.T) {
 	c.TestVolumeSize, c.TestVolumeExpandSize, c.TestVolumeAccessType = subject.bytes, subject.grown, *access
 	c.TestVolumeParameters, c.TestSnapshotParameters = classParameters(t, subject.wanted), snapshotParameters
 	c.IDGen = &ids{subject: subject}
+	if *secrets != "" {
+		c.SecretsFile = stagingSecrets(t)
+	}
 
 	meant, err := regexp.Compile(*focus)
 	if err != nil {
@@ -141,6 +145,33 @@ func places(t *testing.T) []string {
 var snapshotParameters = map[string]string{
 	"csi.storage.k8s.io/volumesnapshot/name": "sanity", "csi.storage.k8s.io/volumesnapshot/namespace": "default",
 	"csi.storage.k8s.io/volumesnapshotcontent/name": "sanity",
+}
+
+// stagingSecrets writes the Secret for staging as the suite reads it, and returns the file.
+func stagingSecrets(t *testing.T) string {
+	t.Helper()
+	encoded, err := os.ReadFile(*secrets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Decoded, they are the texts that the kubelet hands to the node service.
+	data := map[string][]byte{}
+	if err := json.Unmarshal(encoded, &data); err != nil {
+		t.Fatalf("data of the Secret: %v", err)
+	}
+	texts := map[string]string{}
+	for key, value := range data {
+		texts[key] = string(value)
+	}
+	staged, err := json.Marshal(map[string]any{"NodeStageVolumeSecret": texts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "secrets.yaml")
+	if err := os.WriteFile(path, staged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // classParameters are those of the StorageClass as the provisioner sends them: those of Kubernetes' own it takes out, and others it

@@ -13,6 +13,7 @@ import (
 	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephvolume"
 	"quarry.storage/quarry/pkg/sharedlun"
 	"quarry.storage/quarry/pkg/sharedvolume"
 	"quarry.storage/quarry/pkg/volumeid"
@@ -22,7 +23,7 @@ var (
 	driver = flag.String("driver", v1alpha1.DriverLVM, "name of the driver")
 	group  = flag.String("group", "", "volume group of the Cluster; for "+v1alpha1.DriverLVM)
 	linear = flag.Bool("linear", false, "make linear volumes instead of thin ones; for "+v1alpha1.DriverLVM)
-	owner  = flag.String("owner", "", "UID of the Nfs; for "+v1alpha1.DriverNFS)
+	owner  = flag.String("owner", "", "UID of the Nfs or the Cluster; for "+v1alpha1.DriverNFS+" and "+v1alpha1.DriverCephFS)
 	shared = flag.String("shared-group", "", "UUID of the volume group of the Iscsi; for "+v1alpha1.DriverISCSI)
 )
 
@@ -77,6 +78,19 @@ var subjects = map[string]subject{
 			return !strings.Contains(handle, "/") || strings.HasPrefix(handle, *owner+"/")
 		},
 		// test/sanity/run looks at the share itself.
+		left: func(*testing.T) []string { return nil },
+	},
+	v1alpha1.DriverCephFS: {
+		wanted: []string{v1alpha1.ParameterCluster},
+		bytes:  64 << 20, grown: 128 << 20,
+		absent: func(name string) string {
+			return cephvolume.ID{FSID: *owner, Name: cephvolume.Name(name)}.String()
+		},
+		ours: func(handle string) bool {
+			id, err := cephvolume.Parse(handle)
+			return err != nil || id.FSID == *owner
+		},
+		// test/sanity/run asks Ceph itself.
 		left: func(*testing.T) []string { return nil },
 	},
 }

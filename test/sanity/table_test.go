@@ -174,6 +174,25 @@ var exceptions = []exception{
 		},
 	},
 	{
+		reason: "Ceph keeps volumes within their size by itself: the node service has no EXPAND_VOLUME",
+		driver: v1alpha1.DriverCephFS,
+		cases: map[string][]string{
+			"Node Service NodeExpandVolume": {
+				"should fail when no volume id is provided",
+				"should fail when no volume path is provided",
+				"should fail when volume is not found",
+				"should work if node-expand is called after node-publish",
+			},
+		},
+	},
+	{
+		reason: "Ceph keeps snapshots with their volumes: the handles of two of one name differ",
+		driver: v1alpha1.DriverCephFS, barred: true,
+		cases: map[string][]string{
+			"CreateSnapshot [Controller Server]": {"should fail when requesting to create a snapshot with already existing name and different source volume ID"},
+		},
+	},
+	{
 		reason: "NFS enforces no size, so nothing is promised of what is free: the service has no GET_CAPACITY",
 		driver: v1alpha1.DriverNFS,
 		cases:  map[string][]string{controllerService + "GetCapacity": {"should return capacity (no optional values added)"}},

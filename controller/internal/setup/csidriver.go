@@ -45,13 +45,16 @@ type csiWorld struct {
 	log    logr.Logger
 }
 
+// copying is how long a call waits for the copy that Ceph makes for it: the provisioner asks again after a minute.
+const copying = 20 * time.Second
+
 // servable are the drivers, by name.
 var servable = map[string]csiDriver{
 	v1alpha1.DriverCephFS: {
 		watched: []client.Object{&v1alpha1.Cluster{}},
 		backend: func(w csiWorld) (frame.Driver, frame.Backend) {
 			connect := func(_ context.Context, uid string) (ceph.Runner, error) { return w.runner(uid), nil }
-			return csiceph.Driver(), csiceph.New(csiceph.Config{Reader: w.reader, Connect: connect, Log: w.log})
+			return csiceph.Driver(), csiceph.New(csiceph.Config{Reader: w.reader, Connect: connect, Log: w.log, Patience: copying})
 		},
 	},
 	v1alpha1.DriverISCSI: {

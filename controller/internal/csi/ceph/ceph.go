@@ -5,6 +5,7 @@ package ceph
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +27,8 @@ type Config struct {
 	// Connect returns what runs the commands of the Ceph cluster with an FSID. It fails where nothing can.
 	Connect func(ctx context.Context, fsid string) (ceph.Runner, error)
 	Log     logr.Logger
+	// Patience is how long a call waits for the copy that it makes. One that takes longer goes on, and is waited for by the next call; zero means that none waits.
+	Patience time.Duration
 }
 
 // Backend is the frame.Backend of subvolumes.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -68,6 +69,28 @@ func TestCopies_areReadyWhenWhole(t *testing.T) {
 	wantCode(t, "another source", err, codes.AlreadyExists)
 	_, err = s.CreateVolume(t.Context(), request("pvc-11111111-2222-4333-8444-55555555555a", fromSnapshot(one), sized(1), func(r *csi.CreateVolumeRequest) { r.CapacityRange.LimitBytes = gib / 2 }))
 	wantCode(t, "less than the source", err, codes.OutOfRange)
+}
+
+// TestCopies_areWaitedFor: a copy that is whole soon is returned by the call that began it, and one that is not is waited for by another call.
+func TestCopies_areWaitedFor(t *testing.T) {
+	s := patient(t, 4*time.Second)
+	s.ceph.Volumes.Looks = 6
+	s.create(pvc)
+	v, err := s.CreateVolume(t.Context(), request(pvc2, fromVolume(handle(pvc)), sized(2*gib)))
+	if err != nil || v.GetVolume().GetCapacityBytes() != 2*gib || strings.Contains(s.left(), "@") {
+		t.Errorf("%v, %v, left is %s", v, err, s.left())
+	}
+	s = patient(t, 200*time.Millisecond)
+	s.ceph.Volumes.Looks = 1000
+	s.create(pvc)
+	begun := time.Now()
+	_, err = s.CreateVolume(t.Context(), request(pvc2, fromVolume(handle(pvc))))
+	wantCode(t, "while it is copied", err, codes.Aborted)
+	if took := time.Since(begun); took < 200*time.Millisecond {
+		t.Errorf("it waited %s", took)
+	}
+	_, err = s.CreateVolume(t.Context(), request(pvc2))
+	wantCode(t, "an empty volume of the name", err, codes.AlreadyExists)
 }
 
 func TestCopies_thatFail(t *testing.T) {

@@ -39,6 +39,9 @@ func (b *Backend) create(ctx context.Context, w frame.Wish) (frame.Volume, error
 	if errors.Is(err, subvolume.ErrAbsent) || err == nil && v.State == subvolume.Failed {
 		v, err = s.begin(ctx, w, from, v, size)
 	}
+	if err == nil && v.State == subvolume.Copying && same(v, from) == nil {
+		v, err = s.await(ctx, v, b.Patience)
+	}
 	if err != nil {
 		return frame.Volume{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/go-logr/logr"
@@ -76,6 +77,12 @@ func (l lost) Run(ctx context.Context, cmd runner.Command) (runner.Result, error
 
 func newSuite(t *testing.T) *suite {
 	t.Helper()
+	return patient(t, 0)
+}
+
+// patient is a suite whose calls wait so long for copies.
+func patient(t *testing.T, patience time.Duration) *suite {
+	t.Helper()
 	c := v1alpha1.Cluster{}
 	c.Name, c.UID, c.Spec.StorageType = "shared", types.UID(owner), v1alpha1.StorageTypeCephFS
 	c.Status.Ceph = &v1alpha1.CephStatus{FSID: owner, Monitors: []string{"10.0.0.1:3300", "10.0.0.2:3300"}}
@@ -85,7 +92,7 @@ func newSuite(t *testing.T) *suite {
 	m.Servers, m.Volumes = []string{"m"}, cephtest.NewVolumes()
 	s := &suite{t: t, cache: &cache{clusters: []v1alpha1.Cluster{c, local}}, ceph: m}
 	s.Served = frametest.Serve(t, ceph.Driver(), ceph.New(ceph.Config{
-		Reader: s.cache, Log: logr.Discard(), Connect: func(_ context.Context, fsid string) (runner.Runner, error) {
+		Reader: s.cache, Log: logr.Discard(), Patience: patience, Connect: func(_ context.Context, fsid string) (runner.Runner, error) {
 			if fsid != owner {
 				t.Errorf("connected to %s", fsid)
 			}
