@@ -67,7 +67,8 @@ func LabelOf(kind string) string { return Group + "/" + strings.ToLower(kind) }
 
 // Annotations.
 const (
-	// AnnotationApprove approves the plan in status.plan when its value is the plan's digest.
+	// AnnotationApprove approves the plan in status.plan when its value is the plan's digest. On a Cluster of type cephfs it approves one step of it that wants consent when a slash and the digest of
+	// the step follow.
 	AnnotationApprove = Group + "/approve"
 	// AnnotationApprovedWith is on a Member whose plan was approved with that of its storage; its value is the digest that was approved
 	// there.
@@ -162,6 +163,7 @@ const (
 	ActionZapOSD              = "ZapOSD"
 	ActionRemoveHost          = "RemoveHost"
 	ActionChangePool          = "ChangePool"
+	ActionSetBudget           = "SetBudget"
 	ActionSetNoOut            = "SetNoOut"
 	ActionUnsetNoOut          = "UnsetNoOut"
 	ActionBlockClient         = "BlockClient"

@@ -31,8 +31,8 @@ type Request struct {
 	Steps []Step
 	// Recorded is the plan in the status; nil when there is none.
 	Recorded *v1alpha1.Plan
-	// Approval is the value of the annotation; empty when there is none.
-	Approval string
+	// Approval is the value of the annotation; empty when there is none. Pick is the digest of the one step that it is about, as the function of that name says.
+	Approval, Pick string
 	// Offer is that of a plan which is shown from now on: what names this process, a dash, and a number that it gave to nothing before.
 	Offer string
 	// Silent is true while the host does not report: its plan is neither over nor void.
@@ -49,6 +49,8 @@ type Verdict struct {
 	UsedUp bool
 	// Dropped is true when an approval was given that fits no plan.
 	Dropped bool
+	// Picked is true when the approval is of one step, which runs, while the plan waits.
+	Picked bool
 }
 
 // Waiting reports whether a step waits for approval.
@@ -64,9 +66,10 @@ func Approve(r Request) Verdict {
 		guard, _ := guards(free)
 		return Verdict{Run: guard, Plan: still(r.Recorded, bound)}
 	}
+	picked, over := r.picked(bound)
 	if len(bound) == 0 {
 		// Steps may be over within the very look in which the approval came: no status has shown the plan as approved then.
-		return Verdict{Run: now(free), UsedUp: approved, Dropped: r.Approval != "" && !approved}
+		return Verdict{Run: now(free), UsedUp: approved || over, Dropped: r.Approval != "" && !approved && !over}
 	}
 	if approved && within(bound, r.Recorded) && r.vouched(bound) {
 		p := still(r.Recorded, bound)
@@ -77,7 +80,8 @@ func Approve(r Request) Verdict {
 	if r.offered(bound) {
 		offer = r.Recorded.Offer
 	}
-	return Verdict{Run: now(free), Plan: planOf(r.UID, offer, bound), Dropped: r.Approval != ""}
+	one := len(picked) > 0
+	return Verdict{Run: now(slices.Concat(free, picked)), Plan: planOf(r.UID, offer, bound), UsedUp: over, Picked: one, Dropped: r.Approval != "" && !over && !one}
 }
 
 // approved reports whether a person approved the plan that was shown last.
@@ -116,6 +120,8 @@ func (r Request) vouched(steps []Step) bool {
 func Holds(s Step, mode v1alpha1.Approval, plan, recorded *v1alpha1.Plan, approval string) error {
 	d := s.Digest()
 	switch {
+	case plan != nil && !plan.Approved && binds(mode, s) && !strings.HasSuffix(approval, "/"+d):
+		return fmt.Errorf("the approval of the step was taken away, or used up, meanwhile: if the step is needed still, it is offered again")
 	case plan == nil || !plan.Approved || !binds(mode, s) || !slices.ContainsFunc(plan.Steps, func(p v1alpha1.PlanStep) bool { return p.Digest == d }):
 		return nil
 	case approval != plan.Digest:

@@ -370,6 +370,75 @@ func TestApprove_restores(t *testing.T) {
 	}
 }
 
+// single is a step on which no other one hangs.
+type single struct{ step }
+
+func (s single) Apart() bool { return true }
+
+// told is what becomes of an approval, and what runs.
+func told(v Verdict) string {
+	what := "none"
+	switch {
+	case v.Picked:
+		what = "picked"
+	case v.UsedUp:
+		what = "used up"
+	case v.Dropped:
+		what = "dropped"
+	}
+	return what + ": " + show(v.Run)
+}
+
+// TestApprove_apart: a person approves one step of a plan. The others wait, and that approval serves for no other offer, and for no step that hangs on another one.
+func TestApprove_apart(t *testing.T) {
+	one, two, hangs := single{step{name: "one", destroys: true}}, single{step{name: "two", destroys: true}}, step{name: "hangs", destroys: true}
+	steps := []Step{take("a"), one, two, hangs}
+	shown := Approve(ask(v1alpha1.ApprovalAutomatic, steps, nil, "")).Plan
+	for name, tt := range map[string]struct {
+		steps []Step
+		pick  Step
+		want  string
+	}{
+		"one of two":                   {steps, two, "picked: take a, two"},
+		"it is over":                   {[]Step{take("a"), one, hangs}, two, "used up: take a"},
+		"all is over":                  {[]Step{take("a")}, two, "used up: take a"},
+		"another step since":           {[]Step{one, two, single{step{name: "three", destroys: true}}, hangs}, two, "dropped: "},
+		"a step that hangs on another": {steps, hangs, "dropped: take a"},
+		"a step that is not shown":     {steps, wipe("x"), "dropped: take a"},
+	} {
+		r := ask(v1alpha1.ApprovalAutomatic, tt.steps, shown, shown.Digest+"/"+tt.pick.Digest())
+		r.Pick = Pick(shown, r.Approval)
+		v := Approve(r)
+		if got := told(v); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+		if v.Plan != nil && (v.Plan.Approved || (v.Plan.Digest == shown.Digest) != (len(tt.steps) == len(steps) && name != "another step since")) {
+			t.Errorf("%s: %+v", name, v.Plan)
+		}
+	}
+}
+
+// TestHolds_apart: right before a step that was approved by itself that approval has to be there.
+func TestHolds_apart(t *testing.T) {
+	one, two := single{step{name: "one", destroys: true}}, single{step{name: "two", destroys: true}}
+	shown := Approve(ask(v1alpha1.ApprovalAutomatic, []Step{one, two}, nil, "")).Plan
+	for approval, holds := range map[string]bool{"": false, shown.Digest: false, shown.Digest + "/" + one.Digest(): false, shown.Digest + "/" + two.Digest(): true} {
+		if err := Holds(two, v1alpha1.ApprovalAutomatic, shown, shown, approval); (err == nil) != holds {
+			t.Errorf("approval %q: %v", approval, err)
+		}
+	}
+}
+
+// TestPick: an approval is of one step only if it names the plan that is shown.
+func TestPick(t *testing.T) {
+	shown := &v1alpha1.Plan{Digest: "p"}
+	for approval, want := range map[string]string{"p/s": "s", "p": "", "x/s": "", "": "", "/s": ""} {
+		if got := Pick(shown, approval); got != want || Pick(nil, approval) != "" {
+			t.Errorf("%q: %q", approval, got)
+		}
+	}
+}
+
 // guarding is a step that guards something.
 type guarding struct {
 	step

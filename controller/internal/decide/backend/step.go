@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"iter"
+	"slices"
+	"strings"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -56,6 +58,44 @@ func Guards(s Step) string {
 		return g.Guards()
 	}
 	return ""
+}
+
+// Apart is a step of the whole on which no other step hangs, and that hangs on none.
+type Apart interface {
+	// Apart reports whether a person can approve the step without those that are shown with it.
+	Apart() bool
+}
+
+// apart reports whether a person can approve a step by itself. One by which that person vouches is approved with its plan.
+func apart(s Step) bool {
+	a, ok := s.(Apart)
+	return ok && s.Host() == "" && !s.Vouches() && a.Apart()
+}
+
+// Pick returns the digest of the step that an approval is about by itself, if it is one of a step of the plan that is shown: the digest of the plan, a slash, and that of the step. It is empty for any
+// other approval.
+func Pick(shown *v1alpha1.Plan, approval string) string {
+	plan, step, one := strings.Cut(approval, "/")
+	if !one || shown == nil || shown.Digest != plan {
+		return ""
+	}
+	return step
+}
+
+// picked returns the bound step that a person approved by itself; none for no such one. over: it was offered, and is not needed any more.
+func (r Request) picked(bound []Step) (steps []Step, over bool) {
+	meant := func(digest string) bool { return r.Pick != "" && digest == r.Pick }
+	if r.Recorded == nil || !slices.ContainsFunc(r.Recorded.Steps, func(p v1alpha1.PlanStep) bool { return meant(p.Digest) }) {
+		return nil, false
+	}
+	i := slices.IndexFunc(bound, func(s Step) bool { return meant(s.Digest()) })
+	switch {
+	case i < 0:
+		return nil, true
+	case !apart(bound[i]) || !r.offered(bound):
+		return nil, false
+	}
+	return bound[i : i+1 : i+1], false
 }
 
 // guards returns the steps that guard, and the others.

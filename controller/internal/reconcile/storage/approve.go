@@ -18,7 +18,7 @@ import (
 func (r *Reconciler) approve(ctx context.Context, s *scope) error {
 	approval := s.storage.GetAnnotations()[v1alpha1.AnnotationApprove]
 	whole := s.verdict.Plan
-	if approval == "" || s.verdict.UsedUp || whole != nil && whole.Approved {
+	if approval == "" || s.verdict.UsedUp || s.verdict.Picked || whole != nil && whole.Approved {
 		return nil
 	}
 	if !s.approves(approval) {

@@ -65,9 +65,10 @@ func (s *scope) awaitHeirs() {
 // judgeWhole decides about the steps of the whole. Their approval stays on the storage until they are over.
 func (s *scope) judgeWhole() {
 	approval, uid := s.storage.GetAnnotations()[v1alpha1.AnnotationApprove], string(s.owner.UID)
+	shown := s.before.StorageStatus().Plan
 	s.verdict = backend.Approve(backend.Request{
-		Mode: s.common.Approval, UID: uid, Steps: s.whole.Steps, Recorded: backend.WholePlan(uid, s.before.StorageStatus().Plan, approval),
-		Approval: approval, Offer: s.offer, Silent: s.whole.Silent,
+		Mode: s.common.Approval, UID: uid, Steps: s.whole.Steps, Recorded: backend.WholePlan(uid, shown, approval),
+		Approval: approval, Pick: backend.Pick(shown, approval), Offer: s.offer, Silent: s.whole.Silent,
 	})
 	s.wholeFailure = work.Failure{}
 	for _, step := range s.whole.Steps {
