@@ -49,6 +49,11 @@ func (h *Host) RemoveEncryption(away bool) {
 	h.plain = away
 }
 
+// Replug has an encrypted disk open, as the device that it was before it was away, or as the one that it is now.
+func (h *Host) Replug(name string, before bool) {
+	h.edit(name, func(d *disk) { d.marks.Mapped, d.marks.Moved = true, before })
+}
+
 // Marks are what tells of an OSD on a disk.
 func (h *Host) Marks(name string) marks.Marks {
 	h.mu.Lock()

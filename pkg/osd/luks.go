@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,6 +66,8 @@ type Header struct {
 	UUID, FSID string
 	// Sequence is higher in the younger header.
 	Sequence uint64
+	// Salt of the first header, which was drawn when the disk was encrypted and never changes, in hexadecimal digits. The second one has another, which is not read.
+	Salt string
 	// Err says why the header is not whole, see ErrCut, ErrTorn and ErrAltered; nil if it is. What follows is known of a whole one only.
 	Err error
 	// SizeBytes of the disk when the OSD was made.
@@ -89,9 +92,9 @@ func ParseHeaders(head []byte) []Header {
 
 // Fields of the binary part of a header, as lib/luks2/luks2.h of cryptsetup has them. Numbers are big-endian.
 const (
-	atVersion, atSize, atSequence, atLabel, atAlgorithm = 6, 8, 16, 24, 72
-	atUUID, atSubsystem, atOffset, atSum                = 168, 208, 256, 448
-	binaryBytes                                         = 4096
+	atVersion, atSize, atSequence, atLabel, atAlgorithm, atSalt = 6, 8, 16, 24, 72, 104
+	atUUID, atSubsystem, atOffset, atSum                        = 168, 208, 256, 448
+	binaryBytes                                                 = 4096
 )
 
 // magics begin the first header, and the second one.
@@ -104,6 +107,9 @@ func parseHeader(b []byte, off int64) (Header, bool) {
 		return Header{}, false
 	}
 	h := Header{Offset: off, UUID: field(b, atUUID, 40), FSID: field(b, atSubsystem, 48), Sequence: be.Uint64(b[atSequence:])}
+	if off == 0 {
+		h.Salt = hex.EncodeToString(b[atSalt:atUUID])
+	}
 	h.Err = h.whole(b)
 	return h, true
 }

@@ -54,6 +54,41 @@ func TestParseHeaders_recorded(t *testing.T) {
 	}
 }
 
+// TestJudge_making: an encrypted OSD is the same making while the word that it ended is added, and keys are. One that is encrypted anew is another.
+func TestJudge_making(t *testing.T) {
+	of := func(name string) string {
+		return osd.Judge(osd.Wanted{UUID: uuid, FSID: fsid, ID: 7, Encrypted: true}, osd.Contents{SizeBytes: 2 * gib, Headers: osd.ParseHeaders(sealedHeaders(t, name))}).Making
+	}
+	// luks-added was recorded of another disk than the first two.
+	made, ready, added := of("luks-made"), of("luks-ready"), of("luks-added")
+	if made == "" || made != ready || added == "" || added == made {
+		t.Errorf("made %q, ready %q, another %q", made, ready, added)
+	}
+	changed, before := osd.ParseHeaders(sealedHeaders(t, "luks-changed")), osd.ParseHeaders(sealedHeaders(t, "luks-added"))
+	// That of the second header is not read.
+	if changed[0].Salt != before[0].Salt || len(before[0].Salt) != 128 || before[1].Salt != "" {
+		t.Errorf("another key makes another salt: %+v, %+v", before, changed)
+	}
+	label, err := osd.ParseLabel(recorded(t, "ready.label"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear := func(changes ...func(*osd.Label)) string {
+		l := label
+		for _, change := range changes {
+			change(&l)
+		}
+		return osd.Judge(wanted, osd.Contents{SizeBytes: 2 * gib, Labels: []osd.Found{{Label: l}}}).Making
+	}
+	whole := clear()
+	if whole == "" || whole != clear(func(l *osd.Label) { l.Epoch++ }) || whole != clear(func(l *osd.Label) { l.Ready = false }) || whole == clear(func(l *osd.Label) { l.Born = l.Born.Add(1) }) {
+		t.Errorf("in the clear: %q", whole)
+	}
+	if v := osd.Judge(wanted, osd.Contents{Clean: true}); v.Making != "" {
+		t.Errorf("%+v", v)
+	}
+}
+
 // TestParseHeaders_kinds: what cryptsetup wrote later is told from what was not written to its end, and from what was damaged.
 func TestParseHeaders_kinds(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -13,20 +13,20 @@ import (
 func judgeSealed(want Wanted, c Contents) Verdict {
 	switch {
 	case !want.Encrypted:
-		return Verdict{Unknown, "The disk carries the OSD encrypted, and is on record as one that is not."}
+		return Verdict{Kind: Unknown, Message: "The disk carries the OSD encrypted, and is on record as one that is not."}
 	case len(c.Labels) > 0:
-		return Verdict{Unknown, fmt.Sprintf("The disk carries the OSD encrypted, and a label in the clear at offset %d.", c.Labels[0].Offset)}
+		return Verdict{Kind: Unknown, Message: fmt.Sprintf("The disk carries the OSD encrypted, and a label in the clear at offset %d.", c.Labels[0].Offset)}
 	case c.Headers[0].Offset > 0:
-		return Verdict{Unknown, "The first header of the encrypted OSD is gone, and the second one is there. The command \"cryptsetup repair\" can restore it."}
+		return Verdict{Kind: Unknown, Message: "The first header of the encrypted OSD is gone, and the second one is there. The command \"cryptsetup repair\" can restore it."}
 	}
 	for _, m := range c.Others {
 		if m.Offset < SealedBytes {
-			return Verdict{Unknown, fmt.Sprintf("The disk carries a header of the encrypted OSD, and %s where the OSD keeps nothing else.", m.Type)}
+			return Verdict{Kind: Unknown, Message: fmt.Sprintf("The disk carries a header of the encrypted OSD, and %s where the OSD keeps nothing else.", m.Type)}
 		}
 	}
 	for _, h := range c.Headers {
 		if h.Err != nil && !errors.Is(h.Err, ErrCut) && !errors.Is(h.Err, ErrTorn) {
-			return Verdict{Unknown, fmt.Sprintf("The header at offset %d of the encrypted OSD is not as it was made: %v. The OSD may hold data.", h.Offset, h.Err)}
+			return Verdict{Kind: Unknown, Message: fmt.Sprintf("The header at offset %d of the encrypted OSD is not as it was made: %v. The OSD may hold data.", h.Offset, h.Err)}
 		}
 	}
 	whole := slices.DeleteFunc(slices.Clone(c.Headers), func(h Header) bool { return h.Err != nil })
@@ -47,21 +47,21 @@ func agreed(whole []Header, sizeBytes int64) Verdict {
 	for _, h := range whole {
 		switch {
 		case h.SizeBytes > sizeBytes:
-			return Verdict{Unknown, fmt.Sprintf("The encrypted OSD was made on %d bytes, and the disk has %d.", h.SizeBytes, sizeBytes)}
+			return Verdict{Kind: Unknown, Message: fmt.Sprintf("The encrypted OSD was made on %d bytes, and the disk has %d.", h.SizeBytes, sizeBytes)}
 		case h.Ready && !young.Ready, h.SizeBytes != young.SizeBytes, h.Sequence == young.Sequence && h.Ready != young.Ready:
-			return Verdict{Unknown, "The two headers of the encrypted OSD contradict each other."}
+			return Verdict{Kind: Unknown, Message: "The two headers of the encrypted OSD contradict each other."}
 		}
 	}
 	if young.Ready {
-		return Verdict{Ready, "The disk carries the OSD, encrypted."}
+		return Verdict{Kind: Ready, Message: "The disk carries the OSD, encrypted."}
 	}
-	return Verdict{Unfinished, "The making of the encrypted OSD did not end."}
+	return Verdict{Kind: Unfinished, Message: "The making of the encrypted OSD did not end."}
 }
 
 // broken says what a disk is without a whole header. The second one is written once the first one is whole, so a making that was cut off leaves the first one alone, and cut.
 func broken(headers []Header) Verdict {
 	if len(headers) == 1 && errors.Is(headers[0].Err, ErrCut) {
-		return Verdict{Unfinished, "The making of the encrypted OSD did not end: its first header was not written to the end."}
+		return Verdict{Kind: Unfinished, Message: "The making of the encrypted OSD did not end: its first header was not written to the end."}
 	}
-	return Verdict{Unknown, fmt.Sprintf("No header of the encrypted OSD is whole, and the OSD may hold data: %v. Restore the headers from a backup of them, or clear the disk by hand once Ceph can do without the OSD.", headers[0].Err)}
+	return Verdict{Kind: Unknown, Message: fmt.Sprintf("No header of the encrypted OSD is whole, and the OSD may hold data: %v. Restore the headers from a backup of them, or clear the disk by hand once Ceph can do without the OSD.", headers[0].Err)}
 }

@@ -90,6 +90,10 @@ type Verdict struct {
 	Kind Kind
 	// Message says why, in one sentence for a person.
 	Message string
+	// Making names which making of the wanted OSD the disk carries: no two have the same one, even if they have the same UUID. It is empty for a disk that is neither Ready nor Unfinished.
+	Making string
+	// Stale: the encrypted OSD is open as another device than its disk is now. The disk was away, and who has the OSD open reads and writes nothing.
+	Stale bool
 }
 
 // Judge says what a disk is to the Cluster that wants the OSD. What is there counts, wherever it stands: each label has to be the wanted one, one that
@@ -97,6 +101,14 @@ type Verdict struct {
 //
 // On the disk of an encrypted OSD the headers of LUKS2 say what the labels say elsewhere, see judgeSealed.
 func Judge(want Wanted, c Contents) Verdict {
+	v := judge(want, c)
+	if v.Kind == Ready || v.Kind == Unfinished {
+		v.Making = making(c)
+	}
+	return v
+}
+
+func judge(want Wanted, c Contents) Verdict {
 	if v, foreign := foreign(want, c); foreign {
 		return v
 	}
@@ -105,16 +117,16 @@ func Judge(want Wanted, c Contents) Verdict {
 	}
 	if len(c.Labels) == 0 {
 		if c.Clean {
-			return Verdict{Empty, "The disk is clean."}
+			return Verdict{Kind: Empty, Message: "The disk is clean."}
 		}
-		return Verdict{Other, "The disk carries no OSD, and is not clean."}
+		return Verdict{Kind: Other, Message: "The disk carries no OSD, and is not clean."}
 	}
 	for _, f := range c.Labels {
 		switch {
 		case f.Err != nil:
-			return Verdict{Unknown, fmt.Sprintf("The label at offset %d cannot be read: %v.", f.Offset, f.Err)}
+			return Verdict{Kind: Unknown, Message: fmt.Sprintf("The label at offset %d cannot be read: %v.", f.Offset, f.Err)}
 		case f.Label.UUID == "":
-			return Verdict{Unknown, fmt.Sprintf("The label at offset %d names no OSD.", f.Offset)}
+			return Verdict{Kind: Unknown, Message: fmt.Sprintf("The label at offset %d names no OSD.", f.Offset)}
 		}
 	}
 	for _, f := range c.Labels {
@@ -126,33 +138,33 @@ func Judge(want Wanted, c Contents) Verdict {
 		return v
 	}
 	if want.Encrypted {
-		return Verdict{Unknown, "The disk carries the OSD without encryption, and is on record as one that is encrypted."}
+		return Verdict{Kind: Unknown, Message: "The disk carries the OSD without encryption, and is on record as one that is encrypted."}
 	}
 	if slices.ContainsFunc(c.Labels, func(f Found) bool { return f.Label.Ready }) {
 		if c.Labels[0].Offset > 0 {
-			return Verdict{Ready, "The disk carries a copy of the OSD's label, but the label at its start is gone."}
+			return Verdict{Kind: Ready, Message: "The disk carries a copy of the OSD's label, but the label at its start is gone."}
 		}
-		return Verdict{Ready, "The disk carries the OSD."}
+		return Verdict{Kind: Ready, Message: "The disk carries the OSD."}
 	}
 	if len(c.Others) > 0 {
-		return Verdict{Unknown, fmt.Sprintf("The making of the OSD did not end, and the disk carries %s too.", c.Others[0].Type)}
+		return Verdict{Kind: Unknown, Message: fmt.Sprintf("The making of the OSD did not end, and the disk carries %s too.", c.Others[0].Type)}
 	}
-	return Verdict{Unfinished, "The making of the OSD did not end."}
+	return Verdict{Kind: Unfinished, Message: "The making of the OSD did not end."}
 }
 
 // foreign reports whether a label or a header of another OSD is on the disk.
 func foreign(want Wanted, c Contents) (Verdict, bool) {
 	for _, f := range c.Labels {
 		if f.Label.UUID != "" && f.Label.UUID != want.UUID {
-			return Verdict{Other, fmt.Sprintf("The disk carries OSD %s at offset %d, not %s.", f.Label.UUID, f.Offset, want.UUID)}, true
+			return Verdict{Kind: Other, Message: fmt.Sprintf("The disk carries OSD %s at offset %d, not %s.", f.Label.UUID, f.Offset, want.UUID)}, true
 		}
 	}
 	for _, h := range c.Headers {
 		switch {
 		case h.UUID != want.UUID:
-			return Verdict{Other, fmt.Sprintf("The disk carries the encrypted OSD %s, by its header at offset %d, not %s.", h.UUID, h.Offset, want.UUID)}, true
+			return Verdict{Kind: Other, Message: fmt.Sprintf("The disk carries the encrypted OSD %s, by its header at offset %d, not %s.", h.UUID, h.Offset, want.UUID)}, true
 		case h.FSID != want.FSID:
-			return Verdict{Other, fmt.Sprintf("The encrypted OSD on the disk is of the Ceph cluster %s, not %s.", h.FSID, want.FSID)}, true
+			return Verdict{Kind: Other, Message: fmt.Sprintf("The encrypted OSD on the disk is of the Ceph cluster %s, not %s.", h.FSID, want.FSID)}, true
 		}
 	}
 	return Verdict{}, false
@@ -162,11 +174,11 @@ func foreign(want Wanted, c Contents) (Verdict, bool) {
 func reusedSince(c Contents) (Verdict, bool) {
 	for _, m := range c.Others {
 		if m.Offset >= 0 && m.Offset < reservedBytes {
-			return Verdict{Unknown, fmt.Sprintf("The disk carries labels of the OSD, and %s where the OSD keeps nothing else.", m.Type)}, true
+			return Verdict{Kind: Unknown, Message: fmt.Sprintf("The disk carries labels of the OSD, and %s where the OSD keeps nothing else.", m.Type)}, true
 		}
 	}
 	if c.Labels[0].Offset > 0 && (!c.Blank || len(c.Others) > 0) {
-		return Verdict{Unknown, "The disk carries a copy of the OSD's label, and something else at its start or end."}, true
+		return Verdict{Kind: Unknown, Message: "The disk carries a copy of the OSD's label, and something else at its start or end."}, true
 	}
 	return Verdict{}, false
 }
@@ -176,15 +188,15 @@ func contradicts(want Wanted, f Found, sizeBytes int64) (Verdict, bool) {
 	l := f.Label
 	switch {
 	case l.FSID != "" && l.FSID != want.FSID:
-		return Verdict{Other, fmt.Sprintf("The OSD on the disk is of the Ceph cluster %s, not %s.", l.FSID, want.FSID)}, true
+		return Verdict{Kind: Other, Message: fmt.Sprintf("The OSD on the disk is of the Ceph cluster %s, not %s.", l.FSID, want.FSID)}, true
 	case l.ID != "" && want.ID >= 0 && l.ID != strconv.Itoa(want.ID):
-		return Verdict{Other, fmt.Sprintf("The disk carries osd.%s of the Cluster, not osd.%d.", l.ID, want.ID)}, true
+		return Verdict{Kind: Other, Message: fmt.Sprintf("The disk carries osd.%s of the Cluster, not osd.%d.", l.ID, want.ID)}, true
 	case l.Description != "main":
-		return Verdict{Unknown, fmt.Sprintf("The label at offset %d is of a device for %q, not of a disk of its own.", f.Offset, l.Description)}, true
+		return Verdict{Kind: Unknown, Message: fmt.Sprintf("The label at offset %d is of a device for %q, not of a disk of its own.", f.Offset, l.Description)}, true
 	case l.SizeBytes > sizeBytes:
-		return Verdict{Unknown, fmt.Sprintf("The OSD was made on %d bytes, and the disk has %d.", l.SizeBytes, sizeBytes)}, true
+		return Verdict{Kind: Unknown, Message: fmt.Sprintf("The OSD was made on %d bytes, and the disk has %d.", l.SizeBytes, sizeBytes)}, true
 	case l.Ready && (l.FSID == "" || l.ID == ""):
-		return Verdict{Unknown, fmt.Sprintf("The label at offset %d says that the OSD is ready, and not which one it is.", f.Offset)}, true
+		return Verdict{Kind: Unknown, Message: fmt.Sprintf("The label at offset %d says that the OSD is ready, and not which one it is.", f.Offset)}, true
 	}
 	return Verdict{}, false
 }

@@ -2,10 +2,13 @@
 package marks
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/pkg/osd"
@@ -17,8 +20,8 @@ type Marks struct {
 	Headers []osd.Header
 	// Key opens the encrypted disk.
 	Key osd.Key
-	// Mapped: the encrypted disk is open. Inner: an OSD was made in it.
-	Mapped, Inner bool
+	// Mapped: the encrypted disk is open. Inner: an OSD was made in it. Moved: it was away while it was open, and is another device now.
+	Mapped, Inner, Moved bool
 }
 
 // Unmarked reports whether there are none.
@@ -34,7 +37,9 @@ func (m Marks) Show(out *plan.Device) {
 		out.Signatures = append(out.Signatures, plan.Signature{Type: "crypto_LUKS", Offset: h.Offset, UUID: h.UUID})
 	}
 	for _, d := range m.Mapping(out.KernelName) {
-		out.Holders = append(out.Holders, d.KernelName)
+		if !m.Moved {
+			out.Holders = append(out.Holders, d.KernelName)
+		}
 	}
 	if slices.ContainsFunc(m.Labels, func(f osd.Found) bool { return f.Offset > 0 }) {
 		out.LabelDigest = fmt.Sprint(m.Labels)
@@ -82,10 +87,12 @@ func (m Marks) Cleared(uuid string, left int) (Marks, error) {
 
 // Sealing are the marks after each write to a disk that is encrypted for an OSD: a header that is not whole, and then both.
 func Sealing(want osd.Wanted, key osd.Key, size int64) []Marks {
-	torn := osd.Header{UUID: want.UUID, FSID: want.FSID, Err: osd.ErrCut}
-	first := osd.Header{UUID: want.UUID, FSID: want.FSID, Sequence: 4, SizeBytes: size}
-	second := first
-	second.Offset = osd.HeaderBytes
+	drawn := make([]byte, 64)
+	// It never fails.
+	_, _ = rand.Read(drawn)
+	first := osd.Header{UUID: want.UUID, FSID: want.FSID, Salt: hex.EncodeToString(drawn), Sequence: 4, SizeBytes: size}
+	torn, second := osd.Header{UUID: want.UUID, FSID: want.FSID, Salt: first.Salt, Err: osd.ErrCut}, first
+	second.Offset, second.Salt = osd.HeaderBytes, ""
 	return []Marks{{Headers: []osd.Header{torn}}, {Headers: []osd.Header{first, second}, Key: key}}
 }
 
@@ -108,13 +115,16 @@ func (m *Marks) Map(key osd.Key) error {
 	if !key.IsZero() && (len(m.Headers) == 0 || !m.Key.Equal(key)) {
 		return errors.New("cryptsetup: no key available with this passphrase")
 	}
-	m.Mapped = !key.IsZero()
+	m.Mapped, m.Moved = !key.IsZero(), false
 	return nil
 }
 
 // Label writes the label of an OSD in the clear, or one of its copies, as it is before the making ends, or after.
 func (m *Marks) Label(want osd.Wanted, size int64, place int, ready bool) {
-	l := osd.Label{UUID: want.UUID, SizeBytes: size, Description: "main", Epoch: 2}
+	l := osd.Label{UUID: want.UUID, SizeBytes: size, Born: time.Now().UTC(), Description: "main", Epoch: 2}
+	if len(m.Labels) > 0 {
+		l.Born = m.Labels[0].Label.Born
+	}
 	if ready {
 		l.FSID, l.ID, l.Ready, l.Epoch = want.FSID, strconv.Itoa(want.ID), true, 15
 	}

@@ -79,7 +79,7 @@ func zapSurvives(s *suite) {
 	s.survives(func() func() error {
 		s.clean()
 		s.must("prepare", s.prepare(s.request()))
-		req := &agentv1.ZapOsdRequest{Device: s.identity(), Osd: s.wanted(cluster)}
+		req := &agentv1.ZapOsdRequest{Device: s.identity(), Osd: s.wanted(cluster), Making: s.inspect().GetMaking()}
 		return func() error {
 			_, err := s.osds().ZapOsd(s.ctx(), req)
 			return err
@@ -204,6 +204,27 @@ func refusesOtherKind(s *suite) {
 			s.must("prepare", s.prepare(req))
 		}
 	}
+}
+
+// refusesMadeAnew: who was told of an OSD, and comes back once the disk was given back and made the same OSD again, does not clear that one.
+func refusesMadeAnew(s *suite) {
+	s.clean()
+	s.must("prepare", s.prepare(s.request()))
+	before := s.inspect().GetMaking()
+	s.must("zap", s.zap())
+	s.clean()
+	s.must("zap of a clean disk", s.zapMaking(before))
+	s.must("prepare anew", s.prepare(s.request()))
+	again := s.inspect().GetMaking()
+	if again == before {
+		s.Fatalf("both makings are %q", again)
+	}
+	steps := s.Steps()
+	s.refused("zap of the first making", s.zapMaking(before), codes.FailedPrecondition, steps)
+	s.refused("zap without a making", s.zapMaking(""), codes.FailedPrecondition, steps)
+	s.is(agentv1.OsdState_OSD_STATE_READY)
+	s.must("zap of the second making", s.zapMaking(again))
+	s.clean()
 }
 
 func refusesBadRequests(s *suite) {

@@ -67,6 +67,7 @@ func Contract(t *testing.T, node Node) {
 		{"a disk that a program has open is left alone", refusesOpen},
 		{"nothing is done without Ceph's programs", refusesWithoutTools},
 		{"an OSD without the label at its start is not taken for a whole one", refusesHeadless},
+		{"an OSD that was made anew is not the one that was to be given back", refusesMadeAnew},
 		{"bad requests are refused", refusesBadRequests},
 	} {
 		t.Run(b.name, func(t *testing.T) {
@@ -93,6 +94,7 @@ func Encrypted(t *testing.T, node Node) {
 		{"a disk that a program has open is left alone", refusesOpen},
 		{"nothing is done without Ceph's programs", refusesWithoutTools},
 		{"an encrypted OSD is none in the clear, and the other way round", refusesOtherKind},
+		{"an OSD that was made anew is not the one that was to be given back", refusesMadeAnew},
 		{"bad requests are refused", refusesBadRequests},
 	} {
 		t.Run(b.name, func(t *testing.T) {
@@ -183,19 +185,37 @@ func (s *suite) prepare(req *agentv1.PrepareOsdRequest) error {
 	return err
 }
 
+// zap gives back what the disk carries now.
 func (s *suite) zap() error {
+	s.Helper()
+	return s.zapMaking(s.inspect().GetMaking())
+}
+
+func (s *suite) zapMaking(making string) error {
+	s.Helper()
 	id := s.identity()
 	id.Digest = ""
-	_, err := s.osds().ZapOsd(s.ctx(), &agentv1.ZapOsdRequest{Device: id, Osd: s.wanted(cluster)})
+	_, err := s.osds().ZapOsd(s.ctx(), &agentv1.ZapOsdRequest{Device: id, Osd: s.wanted(cluster), Making: making})
 	return err
+}
+
+// inspect says what the disk is to the Cluster.
+func (s *suite) inspect() *agentv1.InspectOsdResponse {
+	s.Helper()
+	resp, err := s.osds().InspectOsd(s.ctx(), &agentv1.InspectOsdRequest{Device: s.identity(), Osd: s.wanted(cluster)})
+	if err != nil {
+		s.Fatalf("InspectOsd: %v", err)
+	}
+	return resp
 }
 
 // is wants the disk to be that to the Cluster.
 func (s *suite) is(want agentv1.OsdState) {
 	s.Helper()
-	resp, err := s.osds().InspectOsd(s.ctx(), &agentv1.InspectOsdRequest{Device: s.identity(), Osd: s.wanted(cluster)})
-	if err != nil || resp.GetState() != want || resp.GetMessage() == "" {
-		s.Fatalf("the disk is %v, want %s: %v", resp, want, err)
+	resp := s.inspect()
+	carries := want == agentv1.OsdState_OSD_STATE_READY || want == agentv1.OsdState_OSD_STATE_UNFINISHED
+	if resp.GetState() != want || resp.GetMessage() == "" || (resp.GetMaking() != "") != carries {
+		s.Fatalf("the disk is %v, want %s", resp, want)
 	}
 }
 

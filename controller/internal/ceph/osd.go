@@ -200,6 +200,27 @@ func (c *Client) safeToDestroy(ctx context.Context, id int) (ceph.Answer, error)
 	return ceph.No, nil
 }
 
+// Rest asks, by host, whether all of its OSDs that run may be stopped at once. About one of which it cannot be told nothing is in the answer.
+func (c *Client) Rest(ctx context.Context, m ceph.Map, hosts ...string) (map[string]ceph.Answer, error) {
+	out, failed := map[string]ceph.Answer{}, error(nil)
+	for _, h := range hosts {
+		var ids []int
+		for _, o := range m.OSDs {
+			if o.Host == h && o.Up {
+				ids = append(ids, o.ID)
+			}
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		answer, err := c.okToStop(ctx, ids...)
+		if failed = errors.Join(failed, err); err == nil {
+			out[h] = answer
+		}
+	}
+	return out, failed
+}
+
 // okToStop asks about one OSD, or about some together.
 func (c *Client) okToStop(ctx context.Context, ids ...int) (ceph.Answer, error) {
 	args := []string{"osd", "ok-to-stop"}

@@ -3,6 +3,7 @@ package osdtest
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 
 	"quarry.storage/quarry/pkg/osd"
@@ -26,6 +27,11 @@ func header(h osd.Header) []byte {
 	be.PutUint64(b[16:], h.Sequence)
 	copy(b[24:], osd.SealedLabel)
 	copy(b[72:], "sha256")
+	if salt, err := hex.DecodeString(h.Salt); err != nil {
+		panic(err)
+	} else if h.Offset == 0 {
+		copy(b[104:168], salt)
+	}
 	copy(b[168:], h.UUID)
 	copy(b[208:], h.FSID)
 	be.PutUint64(b[256:], uint64(h.Offset))

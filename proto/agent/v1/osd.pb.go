@@ -224,7 +224,11 @@ type InspectOsdResponse struct {
 	// Why, in one sentence for a person.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// The request was about an encrypted OSD, and the agent knows such. An agent of an earlier version would make one in the clear.
-	Encrypted     bool `protobuf:"varint,3,opt,name=encrypted,proto3" json:"encrypted,omitempty"`
+	Encrypted bool `protobuf:"varint,3,opt,name=encrypted,proto3" json:"encrypted,omitempty"`
+	// Names which making of the OSD a disk carries that is OSD_STATE_READY or OSD_STATE_UNFINISHED: an OSD that is made on the disk anew has the same UUID, and another making. Opaque.
+	Making string `protobuf:"bytes,4,opt,name=making,proto3" json:"making,omitempty"`
+	// The encrypted OSD is open as another device than its disk is now: the disk was away, and came back with another number. Who has it open reads and writes nothing.
+	Stale         bool `protobuf:"varint,5,opt,name=stale,proto3" json:"stale,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -276,6 +280,20 @@ func (x *InspectOsdResponse) GetMessage() string {
 func (x *InspectOsdResponse) GetEncrypted() bool {
 	if x != nil {
 		return x.Encrypted
+	}
+	return false
+}
+
+func (x *InspectOsdResponse) GetMaking() string {
+	if x != nil {
+		return x.Making
+	}
+	return ""
+}
+
+func (x *InspectOsdResponse) GetStale() bool {
+	if x != nil {
+		return x.Stale
 	}
 	return false
 }
@@ -403,7 +421,9 @@ type ZapOsdRequest struct {
 	// REQUIRED. The device. Its digest is not compared: what is written on it decides.
 	Device *DeviceIdentity `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
 	// REQUIRED. The OSD.
-	Osd           *OsdIdentity `protobuf:"bytes,2,opt,name=osd,proto3" json:"osd,omitempty"`
+	Osd *OsdIdentity `protobuf:"bytes,2,opt,name=osd,proto3" json:"osd,omitempty"`
+	// REQUIRED unless the disk is clean. The making of the OSD that InspectOsd named: another one is left alone.
+	Making        string `protobuf:"bytes,3,opt,name=making,proto3" json:"making,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -450,6 +470,13 @@ func (x *ZapOsdRequest) GetOsd() *OsdIdentity {
 		return x.Osd
 	}
 	return nil
+}
+
+func (x *ZapOsdRequest) GetMaking() string {
+	if x != nil {
+		return x.Making
+	}
+	return ""
 }
 
 type ZapOsdResponse struct {
@@ -503,21 +530,24 @@ const file_agent_v1_osd_proto_rawDesc = "" +
 	"\x03_id\"|\n" +
 	"\x11InspectOsdRequest\x127\n" +
 	"\x06device\x18\x01 \x01(\v2\x1f.quarry.agent.v1.DeviceIdentityR\x06device\x12.\n" +
-	"\x03osd\x18\x02 \x01(\v2\x1c.quarry.agent.v1.OsdIdentityR\x03osd\"}\n" +
+	"\x03osd\x18\x02 \x01(\v2\x1c.quarry.agent.v1.OsdIdentityR\x03osd\"\xab\x01\n" +
 	"\x12InspectOsdResponse\x12/\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x19.quarry.agent.v1.OsdStateR\x05state\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1c\n" +
-	"\tencrypted\x18\x03 \x01(\bR\tencrypted\"\xd2\x01\n" +
+	"\tencrypted\x18\x03 \x01(\bR\tencrypted\x12\x16\n" +
+	"\x06making\x18\x04 \x01(\tR\x06making\x12\x14\n" +
+	"\x05stale\x18\x05 \x01(\bR\x05stale\"\xd2\x01\n" +
 	"\x11PrepareOsdRequest\x127\n" +
 	"\x06device\x18\x01 \x01(\v2\x1f.quarry.agent.v1.DeviceIdentityR\x06device\x12.\n" +
 	"\x03osd\x18\x02 \x01(\v2\x1c.quarry.agent.v1.OsdIdentityR\x03osd\x12'\n" +
 	"\x0ftools_container\x18\x03 \x01(\tR\x0etoolsContainer\x12\x14\n" +
 	"\x05fresh\x18\x04 \x01(\bR\x05fresh\x12\x15\n" +
 	"\x03key\x18\x05 \x01(\fB\x03\x80\x01\x01R\x03key\"\x14\n" +
-	"\x12PrepareOsdResponse\"x\n" +
+	"\x12PrepareOsdResponse\"\x90\x01\n" +
 	"\rZapOsdRequest\x127\n" +
 	"\x06device\x18\x01 \x01(\v2\x1f.quarry.agent.v1.DeviceIdentityR\x06device\x12.\n" +
-	"\x03osd\x18\x02 \x01(\v2\x1c.quarry.agent.v1.OsdIdentityR\x03osd\"\x10\n" +
+	"\x03osd\x18\x02 \x01(\v2\x1c.quarry.agent.v1.OsdIdentityR\x03osd\x12\x16\n" +
+	"\x06making\x18\x03 \x01(\tR\x06making\"\x10\n" +
 	"\x0eZapOsdResponse*~\n" +
 	"\bOsdState\x12\x19\n" +
 	"\x15OSD_STATE_UNSPECIFIED\x10\x00\x12\x13\n" +

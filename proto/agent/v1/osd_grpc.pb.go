@@ -68,7 +68,7 @@ type OsdServiceClient interface {
 	// | INVALID_ARGUMENT    | correct the request                                              |
 	// | NOT_FOUND           | no such device now                                               |
 	// | PERMISSION_DENIED   | the disk carries another OSD: leave it alone                     |
-	// | FAILED_PRECONDITION | in use, another disk than described, or something else is on it |
+	// | FAILED_PRECONDITION | in use, another disk than described, something else is on it, or the OSD was made anew since: observe again |
 	// | ABORTED             | another call works on this device: retry                         |
 	// | UNAVAILABLE         | retry with backoff                                               |
 	ZapOsd(ctx context.Context, in *ZapOsdRequest, opts ...grpc.CallOption) (*ZapOsdResponse, error)
@@ -156,7 +156,7 @@ type OsdServiceServer interface {
 	// | INVALID_ARGUMENT    | correct the request                                              |
 	// | NOT_FOUND           | no such device now                                               |
 	// | PERMISSION_DENIED   | the disk carries another OSD: leave it alone                     |
-	// | FAILED_PRECONDITION | in use, another disk than described, or something else is on it |
+	// | FAILED_PRECONDITION | in use, another disk than described, something else is on it, or the OSD was made anew since: observe again |
 	// | ABORTED             | another call works on this device: retry                         |
 	// | UNAVAILABLE         | retry with backoff                                               |
 	ZapOsd(context.Context, *ZapOsdRequest) (*ZapOsdResponse, error)

@@ -134,7 +134,8 @@ func (b *bench) spec() prep.Spec {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return prep.Spec{Node: "n1", Device: plan.IdentityOf(d), ClusterUID: cluster, Want: osd.Wanted{UUID: uuid, FSID: cluster, ID: 7}, Tools: tools, Fresh: true}
+	want := osd.Wanted{UUID: uuid, FSID: cluster, ID: 7}
+	return prep.Spec{Node: "n1", Device: plan.IdentityOf(d), ClusterUID: cluster, Want: want, Tools: tools, Fresh: true, Making: prep.Look(d, want, policy).Making}
 }
 
 func (b *bench) kind() osd.Kind { return prep.Look(b.see(), b.spec().Want, policy).Kind }

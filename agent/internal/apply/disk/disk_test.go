@@ -141,8 +141,9 @@ func TestPerform_clearsTheOSDThatTheTokenNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Labels, d.Signatures = []osd.Found{{Label: label}}, []plan.Signature{{Type: "ceph_bluestore", UUID: uuid}}
+	want := osd.Wanted{UUID: uuid, FSID: cluster, ID: 7}
 	p, err := prep.Zap(plan.Snapshot{Devices: []plan.Device{d}}, prep.Spec{
-		Device: plan.IdentityOf(d), ClusterUID: cluster, Want: osd.Wanted{UUID: uuid, FSID: cluster, ID: 7},
+		Device: plan.IdentityOf(d), ClusterUID: cluster, Want: want, Making: prep.Look(d, want, plan.Policy{}).Making,
 	}, plan.Policy{})
 	if err != nil || len(p.Steps) != 1 {
 		t.Fatalf("%+v, %v", p, err)

@@ -35,6 +35,8 @@ type Spec struct {
 	Key osd.Key
 	// Fresh is the caller's word that Ceph has never seen the OSD run.
 	Fresh bool
+	// Making is the one that is to be cleared, as Inspect named it.
+	Making string
 }
 
 // Look says what a device is to the Cluster that wants the OSD.
@@ -66,7 +68,9 @@ func Inspect(s plan.Snapshot, spec Spec, p plan.Policy) (osd.Verdict, error) {
 	if err != nil {
 		return osd.Verdict{}, err
 	}
-	return Look(d, spec.Want, p), nil
+	v := Look(d, spec.Want, p)
+	v.Stale = stale(s, d.Path, spec.Want)
+	return v, nil
 }
 
 // Prepare plans how the disk comes to carry the OSD. A disk that does so already needs nothing. One on which the making of this very OSD did not end
@@ -137,7 +141,8 @@ func again(d plan.Device, spec Spec, token Token) (plan.Plan, error) {
 }
 
 // Zap plans how the disk becomes clean again, whatever the OSD on it holds: the caller has made sure that Ceph can do without. A clean disk needs
-// nothing. A disk that carries anything but this very OSD is left alone.
+// nothing. A disk that carries anything but this very OSD is left alone, and so is one that carries another making of it than the caller was told of: between that and now somebody may have
+// given the disk back, and made the OSD on it anew.
 func Zap(s plan.Snapshot, spec Spec, p plan.Policy) (plan.Plan, error) {
 	d, err := find(s, spec)
 	if err != nil {
@@ -148,7 +153,10 @@ func Zap(s plan.Snapshot, spec Spec, p plan.Policy) (plan.Plan, error) {
 		if stay := obstacles(d, p); len(stay) > 0 {
 			return plan.Plan{}, &plan.NotCleanError{Path: d.Path, Refusals: stay}
 		}
-		token := Token{device: spec.Device, want: spec.Want, policy: p, kinds: []osd.Kind{osd.Ready, osd.Unfinished}}
+		if err := madeAnew(d, v, spec.Making); err != nil {
+			return plan.Plan{}, err
+		}
+		token := Token{device: spec.Device, want: spec.Want, policy: p, kinds: []osd.Kind{osd.Ready, osd.Unfinished}, making: spec.Making}
 		token.device.Path = d.Path
 		steps := []plan.Step{ClearOSD{token: token, Reason: "the caller is done with the OSD on it"}}
 		if spec.Want.Encrypted {
@@ -160,6 +168,17 @@ func Zap(s plan.Snapshot, spec Spec, p plan.Policy) (plan.Plan, error) {
 	default:
 		return plan.Plan{}, refused(d, v, p)
 	}
+}
+
+// madeAnew refuses a disk that carries another making of the OSD than the one that is meant.
+func madeAnew(d plan.Device, v osd.Verdict, meant string) error {
+	switch {
+	case meant == "":
+		return &plan.MismatchError{Path: d.Path, Differences: []string{"the request does not say which making of the OSD is meant: the controller is of an earlier version, or saw the disk clean"}}
+	case v.Making != meant:
+		return &plan.MismatchError{Path: d.Path, Differences: []string{"the OSD on it is not the one that the request is about: it was made anew since"}}
+	}
+	return nil
 }
 
 // find returns the device, and refuses another disk than the described one, and a UUID that is not the OSD's there.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -127,6 +128,7 @@ func TestPlans(t *testing.T) {
 			}
 			p, err := Prepare(s, spec, policy)
 			check(t, "prepare", p, err, tt.prepare, tt.err)
+			spec.Making = Look(tt.device, w, policy).Making
 			p, err = Zap(s, spec, policy)
 			check(t, "zap", p, err, tt.zap, zapErr)
 		})
@@ -203,10 +205,58 @@ func TestPlans_grown(t *testing.T) {
 			if p, err := Prepare(s, spec, policy); !errors.Is(err, tt.prepare) || (err == nil) != (tt.prepare == nil) || len(p.Steps) > 0 {
 				t.Errorf("prepare: %v, %v", lines(p), err)
 			}
+			spec.Making = Look(tt.device, w, policy).Making
 			if p, err := Zap(s, spec, policy); (err == nil) != tt.zapped || (len(p.Steps) == 1) != tt.zapped {
 				t.Errorf("zap: %v, %v", lines(p), err)
 			}
 		})
+	}
+}
+
+// bornAnew has the labels of a disk written by a later making of the OSD.
+func bornAnew(d *plan.Device) {
+	for i := range d.Labels {
+		d.Labels[i].Label.Born = d.Labels[i].Label.Born.Add(time.Nanosecond)
+	}
+}
+
+// TestZap_making: what is given back is the making of the OSD that the caller saw. One of the same UUID that was made since is left alone, and so is any for a caller who names none.
+func TestZap_making(t *testing.T) {
+	redrawn := func(d *plan.Device) { d.Headers[0].Salt = "02" }
+	for name, tt := range map[string]struct {
+		want        osd.Wanted
+		seen, later plan.Device
+	}{
+		"in the clear":               {own(t), clean(carrying(own(t), true)), clean(carrying(own(t), true), bornAnew)},
+		"in the clear, not finished": {own(t), clean(carrying(own(t), false)), clean(carrying(own(t), false), bornAnew)},
+		"encrypted":                  {encrypted(t), clean(sealed(encrypted(t), true)), clean(sealed(encrypted(t), true), redrawn)},
+		"encrypted, not finished":    {encrypted(t), clean(sealed(encrypted(t), false)), clean(sealed(encrypted(t), false), redrawn)},
+	} {
+		spec := Spec{Device: plan.IdentityOf(clean()), ClusterUID: cluster, Want: tt.want}
+		zap := func(d plan.Device, making string) (plan.Plan, error) {
+			spec.Making = making
+			return Zap(plan.Snapshot{Devices: []plan.Device{d}}, spec, policy)
+		}
+		seen := Look(tt.seen, tt.want, policy).Making
+		if seen == "" || seen == Look(tt.later, tt.want, policy).Making {
+			t.Fatalf("%s: both are %q", name, seen)
+		}
+		p, err := zap(tt.seen, seen)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		token := p.Steps[len(p.Steps)-1].(ClearOSD).Token()
+		if now, later := token.Verify(tt.seen), token.Verify(tt.later); now != nil || !errors.Is(later, plan.ErrMismatch) {
+			t.Errorf("%s: at the moment of the step %v, and made anew %v", name, now, later)
+		}
+		for what, making := range map[string]string{"another": seen, "none": ""} {
+			if p, err := zap(tt.later, making); !errors.Is(err, plan.ErrMismatch) || len(p.Steps) > 0 {
+				t.Errorf("%s, %s: %v, %v", name, what, lines(p), err)
+			}
+		}
+		if p, err := zap(clean(), seen); err != nil || len(p.Steps) > 0 {
+			t.Errorf("%s, clean since: %v, %v", name, lines(p), err)
+		}
 	}
 }
 
@@ -216,7 +266,8 @@ func TestToken(t *testing.T) {
 	disks := map[string]plan.Device{
 		"clean": clean(), "unfinished": clean(carrying(w, false)), "ready": clean(carrying(w, true)),
 		"foreign": clean(carrying(osd.Wanted{UUID: other, FSID: cluster, ID: 7}, false)), "ext4": clean(marked("ext4", 1080)),
-		"changed": clean(func(d *plan.Device) { d.Model = "another" }), "moved": clean(func(d *plan.Device) { d.Serial = "another" }),
+		"made anew": clean(carrying(w, true), bornAnew),
+		"changed":   clean(func(d *plan.Device) { d.Model = "another" }), "moved": clean(func(d *plan.Device) { d.Serial = "another" }),
 	}
 	for name, d := range disks {
 		d.Use = plan.Unused
@@ -233,7 +284,7 @@ func TestToken(t *testing.T) {
 			tokens["clear"] = p.Steps[1].(ClearOSD).Token()
 		}
 	}
-	p, err := Zap(plan.Snapshot{Devices: []plan.Device{disks["ready"]}}, Spec{Device: plan.IdentityOf(clean()), ClusterUID: cluster, Want: w}, policy)
+	p, err := Zap(plan.Snapshot{Devices: []plan.Device{disks["ready"]}}, Spec{Device: plan.IdentityOf(clean()), ClusterUID: cluster, Want: w, Making: Look(disks["ready"], w, policy).Making}, policy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +326,7 @@ func TestPlans_neverTouchWhatIsNotOurs(t *testing.T) {
 				flaw(&d)
 			}
 		}
-		spec := Spec{Device: plan.IdentityOf(d), ClusterUID: cluster, Want: w, Fresh: r.IntN(4) > 0}
+		spec := Spec{Device: plan.IdentityOf(d), ClusterUID: cluster, Want: w, Fresh: r.IntN(4) > 0, Making: Look(d, w, policy).Making}
 		for name, decide := range map[string]func(plan.Snapshot, Spec, plan.Policy) (plan.Plan, error){"prepare": Prepare, "zap": Zap} {
 			p, err := decide(plan.Snapshot{Devices: []plan.Device{d}}, spec, policy)
 			if err != nil && len(p.Steps) > 0 {

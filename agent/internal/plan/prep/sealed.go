@@ -131,6 +131,17 @@ func unmapped(s plan.Snapshot, d plan.Device, want osd.Wanted) plan.Device {
 	return d
 }
 
+// stale reports whether the wanted OSD is open as another device than its disk is now: the disk was away, and came back with another number. What cannot be read tells of no such thing.
+func stale(s plan.Snapshot, path string, want osd.Wanted) bool {
+	d, there := s.Find(path)
+	if !there || !want.Encrypted || len(d.Unreadable) > 0 {
+		return false
+	}
+	return slices.ContainsFunc(s.Devices, func(h plan.Device) bool {
+		return h.Mapping == osd.MappingUUID(want.UUID) && !slices.Contains(d.Holders, h.KernelName)
+	})
+}
+
 // hasMark reports whether a disk carries a mark of any OSD.
 func hasMark(d plan.Device) bool { return len(d.Labels)+len(d.Headers) > 0 }
 

@@ -32,7 +32,7 @@ func sealed(w osd.Wanted, ready bool) func(*plan.Device) {
 	return func(d *plan.Device) {
 		d.HeadTailZero, d.ContentDigest, d.Use = false, "01", plan.Untested
 		for _, off := range []int64{0, osd.HeaderBytes} {
-			d.Headers = append(d.Headers, osd.Header{Offset: off, UUID: w.UUID, FSID: w.FSID, Sequence: 4, SizeBytes: 2 * gib, Ready: ready})
+			d.Headers = append(d.Headers, osd.Header{Offset: off, UUID: w.UUID, FSID: w.FSID, Salt: "01", Sequence: 4, SizeBytes: 2 * gib, Ready: ready})
 			d.Signatures = append(d.Signatures, plan.Signature{Type: "crypto_LUKS", Offset: off, UUID: w.UUID})
 		}
 	}
@@ -96,9 +96,34 @@ func TestPlans_encrypted(t *testing.T) {
 			}
 			p, err := Prepare(s, spec, policy)
 			check(t, "prepare", p, err, tt.prepare, tt.err)
+			spec.Making = Look(unmapped(s, tt.device, w), w, policy).Making
 			p, err = Zap(s, spec, policy)
 			check(t, "zap", p, err, tt.zap, zapErr)
 		})
+	}
+}
+
+// TestInspect_stale: an encrypted OSD whose mapping does not lie on its disk is open as the device that the disk was before.
+func TestInspect_stale(t *testing.T) {
+	mapping := plan.Device{KernelName: "dm-3", Type: "dm", Mapping: osd.MappingUUID(encrypted(t).UUID)}
+	for name, tt := range map[string]struct {
+		want   osd.Wanted
+		device plan.Device
+		others []plan.Device
+		stale  bool
+	}{
+		"open":                                 {encrypted(t), clean(sealed(encrypted(t), true), mappedBy("dm-3")), []plan.Device{mapping}, false},
+		"closed":                               {encrypted(t), clean(sealed(encrypted(t), true)), nil, false},
+		"open as another device":               {encrypted(t), clean(sealed(encrypted(t), true)), []plan.Device{mapping}, true},
+		"the mapping of another OSD":           {encrypted(t), clean(sealed(encrypted(t), true)), []plan.Device{{KernelName: "dm-4", Mapping: osd.MappingUUID(other)}}, false},
+		"what holds the disk cannot be read":   {encrypted(t), clean(sealed(encrypted(t), true), func(d *plan.Device) { d.Unreadable = []string{"holders"} }), []plan.Device{mapping}, false},
+		"in the clear, and some other mapping": {own(t), clean(carrying(own(t), true)), []plan.Device{mapping}, false},
+	} {
+		s := plan.Snapshot{Devices: append([]plan.Device{tt.device}, tt.others...)}
+		spec := Spec{Device: plan.IdentityOf(clean()), ClusterUID: cluster, Want: tt.want}
+		if v, err := Inspect(s, spec, policy); err != nil || v.Stale != tt.stale {
+			t.Errorf("%s: %+v, %v", name, v, err)
+		}
 	}
 }
 

@@ -104,6 +104,8 @@ type Token struct {
 	policy plan.Policy
 	// kinds are what the disk may be to the Cluster.
 	kinds []osd.Kind
+	// making is the one that the disk has to carry; empty if the kind alone matters.
+	making string
 }
 
 // Device is the one device that the step may change.
@@ -135,5 +137,8 @@ func (t Token) Verify(d plan.Device) error {
 	if stay := obstacles(d, t.policy); len(stay) > 0 {
 		return &plan.NotCleanError{Path: d.Path, Refusals: stay}
 	}
-	return nil
+	if t.making == "" {
+		return nil
+	}
+	return madeAnew(d, v, t.making)
 }

@@ -50,7 +50,7 @@ func (s *service) InspectOsd(ctx context.Context, req *agentv1.InspectOsdRequest
 	if err != nil {
 		return nil, err
 	}
-	return &agentv1.InspectOsdResponse{State: states[v.Kind], Message: v.Message, Encrypted: spec.Want.Encrypted}, nil
+	return &agentv1.InspectOsdResponse{State: states[v.Kind], Message: v.Message, Encrypted: spec.Want.Encrypted, Making: v.Making, Stale: v.Stale}, nil
 }
 
 // PrepareOsd implements agentv1.OsdServiceServer.
@@ -98,6 +98,7 @@ func (s *service) ZapOsd(ctx context.Context, req *agentv1.ZapOsdRequest) (*agen
 	if err != nil {
 		return nil, err
 	}
+	spec.Making = req.GetMaking()
 	if err := s.node.ZapOSD(ctx, spec); err != nil {
 		return nil, err
 	}

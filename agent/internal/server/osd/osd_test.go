@@ -25,7 +25,7 @@ type node struct {
 
 func (n *node) InspectOSD(_ context.Context, s prep.Spec) (osd.Verdict, error) {
 	n.asked = append(n.asked, s)
-	return osd.Verdict{Kind: n.kind, Message: "why"}, nil
+	return osd.Verdict{Kind: n.kind, Message: "why", Making: "first", Stale: n.kind == osd.Ready}, nil
 }
 
 func (n *node) PrepareOSD(_ context.Context, s prep.Spec) error {
@@ -53,7 +53,7 @@ func TestInspect_states(t *testing.T) {
 		osd.Unfinished: agentv1.OsdState_OSD_STATE_UNFINISHED, osd.Other: agentv1.OsdState_OSD_STATE_OTHER, 99: agentv1.OsdState_OSD_STATE_UNSPECIFIED,
 	} {
 		req := &agentv1.InspectOsdRequest{Device: &agentv1.DeviceIdentity{Path: "/dev/x"}, Osd: &agentv1.OsdIdentity{ClusterUid: uid, Uuid: uid, Fsid: uid}}
-		if got, err := served(&node{kind: kind}).InspectOsd(t.Context(), req); err != nil || got.GetState() != want || got.GetMessage() != "why" {
+		if got, err := served(&node{kind: kind}).InspectOsd(t.Context(), req); err != nil || got.GetState() != want || got.GetMessage() != "why" || got.GetMaking() != "first" || got.GetStale() != (kind == osd.Ready) {
 			t.Errorf("%s: %v, %v", kind, got, err)
 		}
 	}
@@ -68,13 +68,15 @@ func TestRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	want.Id = nil
-	if _, err := s.ZapOsd(t.Context(), &agentv1.ZapOsdRequest{Device: device, Osd: want}); !errors.Is(err, plan.ErrNotOurs) {
+	if _, err := s.ZapOsd(t.Context(), &agentv1.ZapOsdRequest{Device: device, Osd: want, Making: "first"}); !errors.Is(err, plan.ErrNotOurs) {
 		t.Errorf("the error of the node becomes %v", err)
 	}
 	spec := prep.Spec{Node: "n1", Device: plan.Identity{Path: "/dev/x"}, ClusterUID: uid, Want: osd.Wanted{UUID: uid, FSID: uid, ID: -1}}
 	prepared := spec
 	prepared.Want.ID, prepared.Tools, prepared.Fresh = 0, container, true
-	if diff := cmp.Diff([]prep.Spec{prepared, spec}, n.asked); diff != "" {
+	zapped := spec
+	zapped.Making = "first"
+	if diff := cmp.Diff([]prep.Spec{prepared, zapped}, n.asked); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if _, err := s.PrepareOsd(t.Context(), &agentv1.PrepareOsdRequest{Device: device, Osd: want, ToolsContainer: container}); !errors.Is(err, plan.ErrInvalid) || len(n.asked) != 2 {

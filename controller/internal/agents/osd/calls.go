@@ -33,6 +33,8 @@ type OSD struct {
 	// Encrypted: its disk is. Key opens that, and is told only to who makes the disk the OSD.
 	Encrypted bool
 	Key       osd.Key
+	// Making names the making of the OSD that is to be cleared; empty if the disk was seen clean.
+	Making string
 }
 
 // Calls makes the calls.
@@ -53,7 +55,7 @@ func (c Calls) Inspect(ctx context.Context, node string, o OSD) (osd.Verdict, er
 	if err := understood(node, o, r); err != nil {
 		return osd.Verdict{}, err
 	}
-	return osd.Verdict{Kind: kinds[r.GetState()], Message: r.GetMessage()}, nil
+	return osd.Verdict{Kind: kinds[r.GetState()], Message: r.GetMessage(), Making: r.GetMaking(), Stale: r.GetStale()}, nil
 }
 
 // understood returns an error if the agent does not know encrypted OSDs: it would make one in the clear.
@@ -103,14 +105,14 @@ func (c Calls) Prepare(ctx context.Context, node string, o OSD, tools string, fr
 	})
 }
 
-// Zap makes the disk of the OSD clean: its data are lost. A disk that another node sees is refused.
+// Zap makes the disk of the OSD clean: its data are lost. A disk that another node sees is refused, and the agent refuses one that carries another making of the OSD.
 func (c Calls) Zap(ctx context.Context, node string, o OSD) error {
 	const call = "ZapOsd"
 	if err := c.Pool.Unshared(node, call, o.Device); err != nil {
 		return err
 	}
 	return c.call(ctx, makeTimeout, node, call, func(ctx context.Context, client agentv1.OsdServiceClient) error {
-		_, err := client.ZapOsd(ctx, &agentv1.ZapOsdRequest{Device: o.device(false), Osd: o.identity()})
+		_, err := client.ZapOsd(ctx, &agentv1.ZapOsdRequest{Device: o.device(false), Osd: o.identity(), Making: o.Making})
 		return err
 	})
 }

@@ -101,8 +101,19 @@ func TestCalls_zap(t *testing.T) {
 	if k := kindOf(t, c, other); k == osd.Ready || k == osd.Empty {
 		t.Errorf("for another number the disk is %s", k)
 	}
+	o.Making = seen(t, c, o)
+	if other.Making = o.Making; o.Making == "" {
+		t.Fatal("the agent names no making")
+	}
 	if err := c.Zap(t.Context(), "n1", other); err == nil || len(a.Labels("sda")) == 0 {
 		t.Errorf("zapped for another number: %v", err)
+	}
+	for name, making := range map[string]string{"another making": o.Making + "0", "none": ""} {
+		earlier := o
+		earlier.Making = making
+		if err := c.Zap(t.Context(), "n1", earlier); !is(err, decide.FaultPrecondition) || len(a.Labels("sda")) == 0 {
+			t.Errorf("zapped for %s: %v", name, err)
+		}
 	}
 	for range 2 {
 		if err := c.Zap(t.Context(), "n1", o); err != nil {
@@ -193,9 +204,20 @@ func TestCalls_encrypted(t *testing.T) {
 	if kindOf(t, c, clear) != osd.Unknown {
 		t.Error("it is taken for one in the clear")
 	}
+	o.Making = seen(t, c, o)
 	if err := c.Zap(t.Context(), "n1", o); err != nil || !a.IsEmpty("sda") {
 		t.Error(err)
 	}
+}
+
+// seen is the making of the OSD that the disk carries.
+func seen(t *testing.T, c Calls, o OSD) string {
+	t.Helper()
+	v, err := c.Inspect(t.Context(), "n1", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Making
 }
 
 // TestUnderstood: an agent of an earlier version leaves out what it does not know.

@@ -70,12 +70,12 @@ func (b *Backend) begin(ctx context.Context, c *v1alpha1.Cluster, members []*v1a
 	}
 	done := make(chan struct{})
 	k.done, k.asked = done, b.Now()
-	changes, outdated, dashboard := k.changes, view.Outdated(o), view.AsksDashboard(o)
+	changes, about := k.changes, topics{members, view.Hosts(o), view.Outdated(o), view.AsksDashboard(o)}
 	go func() {
 		// The look that began it may be over before.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), question)
 		defer cancel()
-		told, err := b.question(ctx, c, members, outdated, dashboard)
+		told, err := b.question(ctx, c, about)
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.done, k.problem = nil, ""
@@ -89,8 +89,16 @@ func (b *Backend) begin(ctx context.Context, c *v1alpha1.Cluster, members []*v1a
 	return done
 }
 
+// topics are what Ceph is asked about besides what it is always asked: OSDs on record, hosts, OSDs whose Deployments are to be others, and whether the dashboard can be told who may use it.
+type topics struct {
+	members   []*v1alpha1.Member
+	hosts     []decideceph.Host
+	outdated  []int
+	dashboard bool
+}
+
 // question asks Ceph all that the decisions need. What could not be read is unknown in the answer.
-func (b *Backend) question(ctx context.Context, c *v1alpha1.Cluster, members []*v1alpha1.Member, outdated []int, dashboard bool) (*view.Told, error) {
+func (b *Backend) question(ctx context.Context, c *v1alpha1.Cluster, about topics) (*view.Told, error) {
 	client, err := b.client(string(c.UID))
 	if err != nil {
 		return nil, err
@@ -100,23 +108,27 @@ func (b *Backend) question(ctx context.Context, c *v1alpha1.Cluster, members []*
 	if told.Quorum == nil {
 		return told, err
 	}
-	if ids := append(stopping(members, told.Map), first(outdated, told.Map)...); len(ids) > 0 && told.Daemons != nil {
+	if ids := append(stopping(about.members, told.Map), first(about.outdated, told.Map)...); len(ids) > 0 && told.Daemons != nil {
 		// The whole is asked again with those OSDs: an answer about them alone could be of another moment.
 		told.Facts, err = client.Facts(ctx, ids...)
+	}
+	var restErr error
+	if told.Map != nil {
+		told.Rest, restErr = client.Rest(ctx, *told.Map, decideceph.Resting(about.hosts, *told.Map)...)
 	}
 	overview, overviewErr := client.Overview(ctx)
 	told.Health, told.Checks, told.Filesystem = overview.Health, overview.Checks, overview.Filesystem
 	told.TotalBytes, told.AvailableBytes = overview.TotalBytes, overview.AvailableBytes
 	blocked, blockedErr := b.blocked(ctx, client)
 	told.Blocked = blocked
-	err = errors.Join(err, overviewErr, blockedErr)
+	err = errors.Join(err, restErr, overviewErr, blockedErr)
 	if told.Filesystem == decideceph.Yes && told.Daemons != nil {
 		err = errors.Join(err, b.group(ctx, c, client, told))
 	}
 	if err != nil {
 		told.Problem = err.Error()
 	}
-	if dashboard && told.Daemons != nil {
+	if about.dashboard && told.Daemons != nil {
 		told.Commands = commands(ctx, client, *told.Daemons)
 	}
 	return told, err

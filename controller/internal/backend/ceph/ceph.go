@@ -44,6 +44,8 @@ type OSD struct {
 	// Encrypted: its disk is. Key opens that; it is there only where the disk is to be made the OSD.
 	Encrypted bool
 	Key       osd.Key
+	// Making names the making of the OSD that is to be cleared; empty if the disk was seen clean.
+	Making string
 }
 
 // Disks has agents work on the disks of OSDs. Errors are decide.Faults.
@@ -54,7 +56,7 @@ type Disks interface {
 	Clock(ctx context.Context, node string) (preflight.Clock, error)
 	// Prepare makes the disk the OSD, with the programs of a container on the node. fresh: Ceph has never seen the OSD run.
 	Prepare(ctx context.Context, node string, d decide.Device, o OSD, container string, fresh bool) error
-	// Zap makes the disk of the OSD clean.
+	// Zap makes the disk of the OSD clean, if it carries the making that is meant.
 	Zap(ctx context.Context, node string, d decide.Device, o OSD) error
 }
 

@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -45,15 +46,38 @@ func (b *Backend) deploy(ctx context.Context, s view.Step) error {
 	if err := b.mine(ctx, cephname.Workload(c.Name, s.Daemon.Kind, s.Daemon.ID), s, &appsv1.Deployment{}); err != nil {
 		return err
 	}
-	if s.Daemon.Kind != cephname.DaemonTools {
-		if err := b.apply(ctx, p.Budget(s.Daemon.Kind, 1)); err != nil {
-			return err
-		}
+	if err := b.hold(ctx, s, p); err != nil {
+		return err
 	}
 	if s.Does == v1alpha1.ActionReplaceDaemon || s.Does == v1alpha1.ActionStartOSD {
 		defer b.memory.changed(types.UID(s.UID))
 	}
 	return b.apply(ctx, p.Deployment(s.Daemon))
+}
+
+// hold makes the budget of a kind of daemons. Of OSDs none may go until Ceph was asked, and what it said last stays.
+func (b *Backend) hold(ctx context.Context, s view.Step, p cephpod.Plan) error {
+	switch s.Daemon.Kind {
+	case cephname.DaemonTools:
+		return nil
+	case cephname.DaemonOSD:
+		have := &policyv1.PodDisruptionBudget{}
+		there, err := b.get(ctx, cephpod.BudgetName(s.Cluster, s.Daemon.Kind), have)
+		if err != nil || there && have.Labels[cephname.LabelFSID] == s.UID {
+			return err
+		}
+		return b.apply(ctx, p.Budget(s.Daemon.Kind, 0))
+	}
+	return b.apply(ctx, p.Budget(s.Daemon.Kind, 1))
+}
+
+// setBudget says how many OSDs may be away by somebody's will at the same time.
+func (b *Backend) setBudget(ctx context.Context, s view.Step) error {
+	c, err := b.cluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	return b.apply(ctx, cephpod.Of(c).Budget(cephname.DaemonOSD, int32(s.Budget.Most), s.Budget.Free...))
 }
 
 // mine returns an error if an object of that name is of another Ceph cluster: a Cluster of the name that was deleted before is not over yet.

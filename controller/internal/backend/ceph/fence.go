@@ -113,7 +113,7 @@ func (b *Backend) blockClient(ctx context.Context, s view.Step) error {
 	return b.onBlocklist(ctx, s, func(c *subvolume.Client, node netip.Addr) error { return c.Block(ctx, node, lasting) })
 }
 
-// unblockClient has the clients at an address let in, and then takes that off the record. As long as another record is about the address it stays blocked.
+// unblockClient puts on record that the clients at an address are let in, has Ceph let them in, and then takes the record off. As long as another record is about the address it stays blocked.
 func (b *Backend) unblockClient(ctx context.Context, s view.Step) error {
 	now, err := b.clientNow(ctx, s.Ceph.Host)
 	if err != nil {
@@ -122,12 +122,27 @@ func (b *Backend) unblockClient(ctx context.Context, s view.Step) error {
 	if why := decideceph.MayUnblock(s.Ceph, now); why != "" {
 		return passing("%s", why)
 	}
-	return b.noteBlocked(ctx, s, func(records []decideceph.Blocked) ([]decideceph.Blocked, error) {
-		rest := slices.DeleteFunc(records, func(r decideceph.Blocked) bool { return r == s.Ceph.Blocked() })
-		if slices.ContainsFunc(rest, func(r decideceph.Blocked) bool { return r.Address == s.Ceph.Name }) {
-			return rest, nil
+	was, let, others := s.Ceph.Blocked(), s.Ceph.Blocked(), false
+	let.Let = true
+	err = b.noteBlocked(ctx, s, func(records []decideceph.Blocked) ([]decideceph.Blocked, error) {
+		i := slices.IndexFunc(records, func(r decideceph.Blocked) bool { return r == was || r == let })
+		if i < 0 {
+			return nil, passing("the record of node %s at %s is another one by now", s.Ceph.Host, s.Ceph.Name)
 		}
-		return rest, b.onBlocklist(ctx, s, func(c *subvolume.Client, node netip.Addr) error { return c.Unblock(ctx, node) })
+		records[i] = let
+		others = slices.ContainsFunc(records, func(r decideceph.Blocked) bool { return r.Address == s.Ceph.Name && !r.Let })
+		return records, nil
+	})
+	if err != nil {
+		return err
+	}
+	if !others {
+		if err := b.onBlocklist(ctx, s, func(c *subvolume.Client, node netip.Addr) error { return c.Unblock(ctx, node) }); err != nil {
+			return err
+		}
+	}
+	return b.noteBlocked(ctx, s, func(records []decideceph.Blocked) ([]decideceph.Blocked, error) {
+		return slices.DeleteFunc(records, func(r decideceph.Blocked) bool { return r == let }), nil
 	})
 }
 

@@ -1,14 +1,100 @@
 package ceph
 
 import (
+	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quarry.storage/quarry/controller/internal/ceph"
+	"quarry.storage/quarry/controller/internal/ceph/cephtest"
 	"quarry.storage/quarry/controller/internal/decide"
+	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
+
+// TestUnblockClient_killed: that clients are let in is on record before Ceph is asked for it. A process that ends before any of its writes leaves them blocked, or let in for ever: nobody blocks them
+// again, and no person is asked once more.
+func TestUnblockClient_killed(t *testing.T) {
+	killed := errors.New("killed")
+	for number, begun := range map[int]bool{1: false, 2: true} {
+		f := newFence(t)
+		offered := f.plan()
+		if offered.Loses == "" {
+			t.Fatalf("nobody is asked: %+v", offered)
+		}
+		f.step.Ceph = offered
+		if err := before(f.b, number, func() error { return killed }).unblockClient(t.Context(), f.step); !errors.Is(err, killed) {
+			t.Fatalf("write %d: %v", number, err)
+		}
+		left := f.plan()
+		if asks := left.Loses != ""; asks == begun || (len(f.model.Blocked) == 0) != begun {
+			t.Fatalf("killed before write %d: %+v, blocked %q", number, left, f.model.Blocked)
+		}
+		f.step.Ceph = left
+		if err := f.b.unblockClient(t.Context(), f.step); err != nil || len(f.records()) > 0 || len(f.model.Blocked) > 0 {
+			t.Errorf("killed before write %d, and repeated: %+v, blocked %q, %v", number, f.records(), f.model.Blocked, err)
+		}
+		if err := f.b.unblockClient(t.Context(), f.step); err == nil {
+			t.Error("a record that is gone is taken off once more")
+		}
+	}
+}
+
+// fence is a Cluster with a record about a node that is gone, and its address on the list of a model of Ceph.
+type fence struct {
+	t     *testing.T
+	b     *Backend
+	c     *v1alpha1.Cluster
+	step  view.Step
+	model *cephtest.Cluster
+}
+
+func newFence(t *testing.T) *fence {
+	t.Helper()
+	b, c, _, s := keyed(t, nil)
+	f := &fence{t, b, c, s, cephtest.New(t, fsid)}
+	b.Runner = func(string) ceph.Runner { return f.model }
+	f.model.Blocked = []string{"10.0.0.9:0/0"}
+	text, err := view.BlockedText(c, []decideceph.Blocked{{Node: "gone", Address: "10.0.0.9", Boot: "one"}})
+	c.Annotations = map[string]string{v1alpha1.AnnotationCephBlocked: text}
+	if err := errors.Join(err, b.Client.Update(t.Context(), c)); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// records are those of the Cluster now.
+func (f *fence) records() []decideceph.Blocked {
+	f.t.Helper()
+	err := f.b.Client.Get(f.t.Context(), client.ObjectKeyFromObject(f.c), f.c)
+	out, unread := view.Blocked(f.c)
+	if err := errors.Join(err, unread); err != nil {
+		f.t.Fatal(err)
+	}
+	return out
+}
+
+// plan is the one step that is left. It lets the clients in.
+func (f *fence) plan() decideceph.Step {
+	f.t.Helper()
+	c, err := f.b.client(fsid)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	listed, err := f.b.blocked(f.t.Context(), c)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	steps := decideceph.PlanFence(decideceph.Fence{Records: f.records()}, decideceph.Facts{Quorum: &decideceph.Quorum{}, Blocked: listed}).Steps
+	if len(steps) != 1 || steps[0].Do != decideceph.UnblockClient {
+		f.t.Fatalf("%+v", steps)
+	}
+	return steps[0]
+}
 
 // TestClientOf: a UUID that many machines have says nothing of which one a node is, so that it lets nobody in again.
 func TestClientOf(t *testing.T) {

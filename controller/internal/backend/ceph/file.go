@@ -285,7 +285,7 @@ func (b *Backend) tearDown(ctx context.Context, s view.Step) error {
 	}
 	var errs []error
 	for _, kind := range []string{cephname.DaemonMonitor, cephname.DaemonManager, cephname.DaemonOSD, cephname.DaemonMetadata} {
-		errs = append(errs, b.remove(ctx, s, "ceph-"+s.Cluster+"-"+kind, &policyv1.PodDisruptionBudget{}))
+		errs = append(errs, b.remove(ctx, s, cephpod.BudgetName(s.Cluster, kind), &policyv1.PodDisruptionBudget{}))
 	}
 	errs = append(errs, b.remove(ctx, s, cephname.Metrics(s.Cluster), &corev1.Service{}))
 	errs = append(errs, b.remove(ctx, s, cephname.Dashboard(s.Cluster), &corev1.Service{}), b.remove(ctx, s, cephname.Dashboard(s.Cluster), &corev1.Secret{}))

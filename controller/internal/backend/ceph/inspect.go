@@ -80,7 +80,8 @@ func (b *Backend) inspectOne(ctx context.Context, c *v1alpha1.Cluster, node deci
 	k.mu.Lock()
 	had, known := k.verdicts[r.UUID]
 	k.mu.Unlock()
-	if known && had.digest == d.Digest && b.Now().Sub(had.at) < inspectAgain {
+	// One that is open as another device is opened anew by a pod, of which the agent reports nothing.
+	if known && !had.Stale && had.digest == d.Digest && b.Now().Sub(had.at) < inspectAgain {
 		return had.Verdict, true
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)

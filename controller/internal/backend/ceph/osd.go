@@ -235,7 +235,7 @@ func (b *Backend) zap(ctx context.Context, s view.Step) error {
 	if len(s.Devices) > 0 {
 		defer b.memory.touched(types.UID(s.UID), s.Ceph.UUID)
 		o := wanted(s)
-		o.Encrypted = encrypted
+		o.Encrypted, o.Making = encrypted, s.Making
 		err := b.Disks.Zap(ctx, s.Through, s.Devices[0], o)
 		if f, is := errors.AsType[*decide.Fault](err); is && f.Kind == decide.FaultInternal {
 			return fmt.Errorf("%w. %s", err, decideceph.Unclearable(s.Through, replaced))

@@ -19,6 +19,30 @@ func (b broken) Zap(_ context.Context, node string, _ decide.Device, _ OSD) erro
 	return &decide.Fault{Kind: b.kind, Node: node, Call: "ZapOsd", Message: "input/output error"}
 }
 
+// asked are disks that remember what is to be cleared.
+type asked struct {
+	Disks
+	zapped []OSD
+}
+
+func (a *asked) Zap(_ context.Context, _ string, _ decide.Device, o OSD) error {
+	a.zapped = append(a.zapped, o)
+	return nil
+}
+
+// TestZap_making: the agent is told which making of the OSD was seen when the step was decided on.
+func TestZap_making(t *testing.T) {
+	b, s := unused(t, false)
+	disks := &asked{}
+	b.Disks, s.Through, s.Devices, s.Making = disks, "n1", []decide.Device{{Path: "/dev/sdb"}}, "first"
+	if err := b.zap(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if len(disks.zapped) != 1 || disks.zapped[0].Making != "first" || disks.zapped[0].UUID != s.Ceph.UUID {
+		t.Errorf("%+v", disks.zapped)
+	}
+}
+
 // TestZap_broken: a disk that cannot be cleared stays on record with its key, and the person is told what to do. One that is only busy is tried again.
 func TestZap_broken(t *testing.T) {
 	for label, tt := range map[string]struct {

@@ -42,7 +42,7 @@ func (b *Backend) perform(ctx context.Context, host string, step backend.Step) e
 		v1alpha1.ActionRegisterOSD: b.register, v1alpha1.ActionPrepareOSD: b.prepareOSD, v1alpha1.ActionZapOSD: b.zap,
 		v1alpha1.ActionOutOSD: b.out, v1alpha1.ActionInOSD: b.in, v1alpha1.ActionPurgeOSD: b.purge, v1alpha1.ActionReplaceOSD: b.replace, v1alpha1.ActionKeepOSD: b.keep,
 		v1alpha1.ActionRemoveHost: b.have, v1alpha1.ActionChangePool: b.have, v1alpha1.ActionRequireRelease: b.have,
-		v1alpha1.ActionSetNoOut: b.setNoOut, v1alpha1.ActionUnsetNoOut: b.unsetNoOut,
+		v1alpha1.ActionSetBudget: b.setBudget, v1alpha1.ActionSetNoOut: b.setNoOut, v1alpha1.ActionUnsetNoOut: b.unsetNoOut,
 		v1alpha1.ActionBlockClient: b.blockClient, v1alpha1.ActionUnblockClient: b.unblockClient,
 		v1alpha1.ActionServeFilesystem: b.serve, v1alpha1.ActionServeDashboard: b.serveDashboard, v1alpha1.ActionTearDownCeph: b.tearDown,
 	}[s.Does]

@@ -11,10 +11,12 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -30,7 +32,7 @@ const (
 
 // workloads reads what is deployed for a Cluster, from the API server itself.
 func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster, members []*v1alpha1.Member) (*view.Workloads, error) {
-	w := &view.Workloads{Tools: map[string]string{}, Sweeps: map[string]bool{}, Pods: map[string]int{}, OSDPods: map[string]bool{}, Stuck: map[string][]string{}}
+	w := &view.Workloads{Tools: map[string]string{}, Sweeps: map[string]bool{}, Pods: map[string]int{}, OSDPods: map[string]bool{}, Opened: map[string]bool{}, Stuck: map[string][]string{}}
 	ours := []client.ListOption{client.InNamespace(cephname.Namespace), client.MatchingLabels{cephname.LabelFSID: string(c.UID)}}
 	var deployments appsv1.DeploymentList
 	if err := b.Live.List(ctx, &deployments, ours...); err != nil {
@@ -55,7 +57,17 @@ func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster, members []
 	for i := range pods.Items {
 		count(w, &pods.Items[i])
 	}
-	return w, errors.Join(b.files(ctx, c, w), b.services(ctx, c, w), b.diskKeys(ctx, c, members, w))
+	return w, errors.Join(b.files(ctx, c, w), b.services(ctx, c, w), b.diskKeys(ctx, c, members, w), b.budget(ctx, c, w))
+}
+
+// budget reads how many OSDs may be away by somebody's will.
+func (b *Backend) budget(ctx context.Context, c *v1alpha1.Cluster, w *view.Workloads) error {
+	have := &policyv1.PodDisruptionBudget{}
+	there, err := b.get(ctx, cephpod.BudgetName(c.Name, cephname.DaemonOSD), have)
+	if away, free, ours := cephpod.Of(c).Budgeted(cephname.DaemonOSD, have); there && ours {
+		w.Budget = &decideceph.Budget{Most: int(away), Free: free}
+	}
+	return err
 }
 
 // diskKeys reads what the Secrets of the encrypted OSDs on record lack. It finds them by their names, whatever labels they have.
@@ -111,7 +123,12 @@ func count(w *view.Workloads, p *corev1.Pod) {
 		w.Sweeps[p.Labels[cephname.LabelID]] = p.Status.Phase == corev1.PodSucceeded
 		return
 	case cephname.DaemonOSD:
-		w.OSDPods[p.Annotations[cephname.AnnotationOSD]] = true
+		uuid := p.Annotations[cephname.AnnotationOSD]
+		w.OSDPods[uuid] = true
+		begun := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodInitialized && c.Status == corev1.ConditionTrue
+		})
+		w.Opened[uuid] = w.Opened[uuid] || begun && p.DeletionTimestamp.IsZero()
 	case cephname.DaemonTools:
 		for _, s := range p.Status.ContainerStatuses {
 			// The runtime's name comes before the ID.

@@ -6,7 +6,33 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/decide/ceph/view"
+	"quarry.storage/quarry/pkg/cephname"
 )
+
+// TestCount_opened: a pod has its disk open once the container that opens it ended, and until the pod ends.
+func TestCount_opened(t *testing.T) {
+	now := metav1.Now()
+	for name, tt := range map[string]struct {
+		status corev1.ConditionStatus
+		ends   *metav1.Time
+		want   bool
+	}{
+		"it opens the disk": {corev1.ConditionFalse, nil, false},
+		"it opened it":      {corev1.ConditionTrue, nil, true},
+		"it ends":           {corev1.ConditionTrue, &now, false},
+	} {
+		w := &view.Workloads{OSDPods: map[string]bool{}, Opened: map[string]bool{}, Pods: map[string]int{}, Stuck: map[string][]string{}}
+		count(w, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: tt.ends, Labels: map[string]string{cephname.LabelDaemon: cephname.DaemonOSD}, Annotations: map[string]string{cephname.AnnotationOSD: "u"}},
+			Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady}, {Type: corev1.PodInitialized, Status: tt.status}}},
+		})
+		if w.Opened["u"] != tt.want || !w.OSDPods["u"] {
+			t.Errorf("%s: %+v", name, w)
+		}
+	}
+}
 
 // TestStuck: a pod that does not start is told in the words of the kubelet and of its program, on one line, and one that only has not started yet is not.
 func TestStuck(t *testing.T) {

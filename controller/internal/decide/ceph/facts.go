@@ -175,6 +175,8 @@ type Disk struct {
 	Outed, Purged bool
 	// Deployed: the workload of its daemon exists.
 	Deployed Answer
+	// Stale: the disk is encrypted, was away, and came back as another device. The pod of its daemon has it open as the device that it was, and only a new pod opens it anew.
+	Stale bool
 	// Locked says why nobody opens the encrypted disk: what the Secret with its key lacks. It is empty for a disk that opens.
 	Locked string
 

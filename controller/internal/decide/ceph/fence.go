@@ -25,6 +25,8 @@ type Blocked struct {
 	Boot string `json:"boot"`
 	// Machine that was booted: another one of the node's name says nothing about it. Empty when nobody knew.
 	Machine string `json:"machine,omitempty"`
+	// Let: the clients are let in. It is written before Ceph is asked for that, so that nobody blocks them again, or is asked anew, if that is cut off.
+	Let bool `json:"let,omitempty"`
 }
 
 // blocked is the record of the clients at an address of a node, as the node is now.
@@ -34,7 +36,7 @@ func (c Client) blocked(address string) Blocked {
 
 // covers reports whether a record says all that another one would.
 func (r Blocked) covers(other Blocked) bool {
-	return r == other || other.Machine == "" && r.Node == other.Node && r.Address == other.Address && r.Boot == other.Boot
+	return r == other || !r.Let && other.Machine == "" && r.Node == other.Node && r.Address == other.Address && r.Boot == other.Boot
 }
 
 // Replaces reports whether a record is about the same machine as an earlier one, so that it takes its place: it has the same boot, or says that it is that machine.
@@ -122,13 +124,15 @@ func (w Fence) recorded(p *Plan, r Blocked, f Facts) {
 	}
 	now := c.blocked(r.Address)
 	switch {
+	case c.Off && !r.covers(now) && now.Replaces(r) && slices.Contains(c.Addresses, r.Address):
+		// The record is written anew, with the boot that is to be over now.
+	case r.Let:
+		p.step(r.step(UnblockClient, "The clients are let in: that was begun, and may have been cut off."))
 	case c.Node == "":
 		p.wait("Clients at %s stay blocked: Kubernetes does not know node %s any more. Once its machine is off for good, or was booted anew, approve UnblockClient in the plan of the Cluster.",
 			r.Address, r.Node)
 		w.keep(p, r, f)
 		p.step(r.release("Kubernetes does not know the node any more, so nobody tells of another boot."))
-	case c.Off && !r.covers(now) && now.Replaces(r) && slices.Contains(c.Addresses, r.Address):
-		// The record is written anew, with the boot that is to be over now.
 	case r.unheard(c):
 		p.wait("Clients at %s stay blocked: node %s may be another machine by now, or another Node has the same systemUUID, so nothing tells about the machine before. Once that one is off for good, or was booted anew, approve UnblockClient in the plan of the Cluster.",
 			r.Address, r.Node)
@@ -153,12 +157,12 @@ func (w Fence) keep(p *Plan, r Blocked, f Facts) {
 }
 
 func (r Blocked) step(do Action, why string) Step {
-	return Step{Do: do, Host: r.Node, Name: r.Address, Boot: r.Boot, Machine: r.Machine, ID: -1, Why: why}
+	return Step{Do: do, Host: r.Node, Name: r.Address, Boot: r.Boot, Machine: r.Machine, Let: r.Let, ID: -1, Why: why}
 }
 
 // Blocked is the record that a step is about.
 func (s Step) Blocked() Blocked {
-	return Blocked{Node: s.Host, Address: s.Name, Boot: s.Boot, Machine: s.Machine}
+	return Blocked{Node: s.Host, Address: s.Name, Boot: s.Boot, Machine: s.Machine, Let: s.Let}
 }
 
 // release lets the clients at the address of a machine in that is a node no more. A person approves it.
@@ -182,8 +186,11 @@ func MayBlock(s Step, c Client, records []Blocked) string {
 }
 
 // MayUnblock says why the clients of a node may not be let in by a step; empty if they may. c is what the node is like right before: it has no name if
-// Kubernetes does not know it.
+// Kubernetes does not know it. What was begun goes on: whoever blocks the node again takes that off the record.
 func MayUnblock(s Step, c Client) string {
+	if s.Let {
+		return ""
+	}
 	if s.Loses != "" {
 		// The person spoke of a machine of which nobody hears. Of one that is the node its boot tells.
 		if !s.Blocked().unheard(c) {

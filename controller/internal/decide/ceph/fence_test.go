@@ -22,6 +22,7 @@ func TestPlanFence(t *testing.T) {
 	two := func(c *Client) { c.Addresses = append(c.Addresses, "fd00::1") }
 	record := []Blocked{{Node: "n1", Address: "10.0.0.1", Boot: "one", Machine: m}}
 	older := []Blocked{{Node: "n1", Address: "10.0.0.1", Boot: "one"}}
+	begun := []Blocked{{Node: "n1", Address: "10.0.0.1", Boot: "one", Machine: m, Let: true}}
 	other := func(c *Client) { c.Machine = k }
 	twin := func(c *Client) { c.Machine = "" }
 	listed, none := &[]string{"10.0.0.1"}, &[]string{}
@@ -60,6 +61,10 @@ func TestPlanFence(t *testing.T) {
 		"a record of no machine, off still":        {node("one", off), older, listed, "BlockClient 10.0.0.1 n1", ""},
 		"gone from Kubernetes":                     {nil, record, listed, "UnblockClient 10.0.0.1 n1", "approve UnblockClient"},
 		"gone from Kubernetes, and let in":         {nil, record, none, "BlockClient 10.0.0.1 n1; UnblockClient 10.0.0.1 n1", "approve UnblockClient"},
+		"begun to be let in":                       {node("one"), begun, listed, "UnblockClient 10.0.0.1 n1", ""},
+		"begun, and Ceph has let it in":            {nil, begun, none, "UnblockClient 10.0.0.1 n1", ""},
+		"begun, and off again":                     {node("one", off), begun, listed, "BlockClient 10.0.0.1 n1", ""},
+		"begun, and another machine is off":        {node("two", other, off), begun, listed, "BlockClient 10.0.0.1 n1; UnblockClient 10.0.0.1 n1", ""},
 		"somebody else's address":                  {node("one"), nil, listed, "", "that is node n1), and no record"},
 	} {
 		f := facts(nil, up(1))
@@ -67,7 +72,7 @@ func TestPlanFence(t *testing.T) {
 		p := PlanFence(Fence{Clients: tt.clients, Records: tt.records}, f)
 		check(t, name, p, tt.want, tt.waits)
 		for _, s := range p.Steps {
-			byItself := slices.Contains([]string{"booted anew", "booted anew, and the list cannot be read"}, name)
+			byItself := s.Let || slices.Contains([]string{"booted anew", "booted anew, and the list cannot be read"}, name)
 			if asked := s.Loses != ""; asked != (s.Do == UnblockClient && !byItself) {
 				t.Errorf("%s: whether a person approves %s: %t", name, s, asked)
 			}

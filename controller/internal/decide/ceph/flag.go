@@ -1,9 +1,6 @@
 package ceph
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // NoOut is the flag that keeps Ceph from making new copies of what is on a host that is away for a while.
 const NoOut = "noout"
@@ -48,23 +45,61 @@ func (w Flags) host(p *Plan, h Host, m Map) {
 	}
 }
 
-// MayRest says why a host cannot be switched off now; empty if it can. Its OSDs have to be ones that placement groups can do without, all at once,
-// and the monitors a quorum without its own.
-func MayRest(host string, records []MonitorRecord, together Answer, f Facts) string {
-	switch {
-	case f.Quorum == nil || f.Map == nil:
-		return "The monitors do not answer."
-	case together != Yes:
-		return fmt.Sprintf("Placement groups may not have enough copies without the OSDs of host %s (ok to stop: %s).", host, together)
+// Budget says how many OSDs may be away at the same time by somebody's will, such as a drain of their node.
+type Budget struct {
+	// Most of the OSDs that are not in Free may be away. Those of Free may all be: they are on one host.
+	Most int
+	Free []int
+}
+
+// Equal reports whether two budgets allow the same.
+func (b Budget) Equal(other Budget) bool {
+	return b.Most == other.Most && slices.Equal(b.Free, other.Free)
+}
+
+// PlanBudget lets one OSD go while every placement group is clean and has more copies than it needs to serve. Where an OSD is away, or a host is in maintenance, it lets that host have all of its
+// OSDs go if Ceph says that they may be stopped at once: rest says so, by host. Nothing goes on a fact that nobody could read.
+func PlanBudget(hosts []Host, rest map[string]Answer, f Facts) Budget {
+	if f.Map == nil || f.Groups == nil {
+		return Budget{}
 	}
-	in := 0
-	for _, m := range f.Quorum.Monitors {
-		if m.In && !slices.Contains(records, MonitorRecord{Name: m.Name, Host: host}) {
-			in++
+	for _, name := range Resting(hosts, *f.Map) {
+		if rest[name] == Yes {
+			return Budget{Free: f.Map.of(name)}
 		}
 	}
-	if n := len(f.Quorum.Monitors); in < majority(n) {
-		return fmt.Sprintf("Without host %s %d of %d monitors are in the quorum, and %d have to be.", host, in, n, majority(n))
+	needed := slices.ContainsFunc(f.Map.Pools, func(p Pool) bool { return p.Size <= p.MinSize })
+	if f.Groups.clean() && !needed {
+		return Budget{Most: 1}
 	}
-	return ""
+	return Budget{}
+}
+
+// Resting are the hosts of whose OSDs Ceph is asked whether all may be stopped at once, and of which one may: those that have one away that holds data, if there is any such OSD, and else those in
+// maintenance. Of a host on which no OSD runs nobody has to ask.
+func Resting(hosts []Host, m Map) []string {
+	away := func(o OSD) bool { return !o.Up && o.In && !o.New }
+	some := slices.ContainsFunc(m.OSDs, away)
+	var out []string
+	for _, h := range hosts {
+		here := func(o OSD) bool { return o.Host == h.Name }
+		runs := slices.ContainsFunc(m.OSDs, func(o OSD) bool { return here(o) && o.Up })
+		began := slices.ContainsFunc(m.OSDs, func(o OSD) bool { return here(o) && away(o) })
+		if runs && (began || !some && h.Maintenance) {
+			out = append(out, h.Name)
+		}
+	}
+	return out
+}
+
+// of returns the IDs of the OSDs of a host, ordered.
+func (m Map) of(host string) []int {
+	var out []int
+	for _, o := range m.OSDs {
+		if o.Host == host {
+			out = append(out, o.ID)
+		}
+	}
+	slices.Sort(out)
+	return out
 }

@@ -87,7 +87,7 @@ func (w OSDs) bringUp(p *Plan, d Disk, m Map) {
 	case known && !o.In && d.Outed:
 		bringIn(p, s, h)
 	case d.Deployed == Yes:
-		tell(p, d, o)
+		keepUp(p, s, d, o, h)
 	case !h.Serving || h.Maintenance:
 		p.wait("Disk %s waits for its host %s.", d.Path, d.Host)
 	case d.Kind == osd.Unknown || d.Kind == osd.Other:
@@ -97,6 +97,17 @@ func (w OSDs) bringUp(p *Plan, d Disk, m Map) {
 	default:
 		register(p, s, d)
 	}
+}
+
+// keepUp has the daemon that is deployed on a disk get a new pod where it cannot run again in the one that it has, and tells else what it lacks. The OSD is the zero one where the monitors know none.
+func keepUp(p *Plan, s Step, d Disk, o OSD, h Host) {
+	known := o.UUID != ""
+	if known && d.Stale && !o.Up && d.Kind == osd.Ready && d.Locked == "" && h.Serving && !h.Maintenance {
+		s.Do, s.Why = StopOSD, "The encrypted disk was away, and came back as another device: only a new pod of the daemon opens it anew."
+		p.step(s)
+		return
+	}
+	tell(p, d, o)
 }
 
 // lock tells of a disk that nobody opens any more. An OSD that never ran is offered instead.
@@ -121,7 +132,7 @@ func bringIn(p *Plan, s Step, h Host) {
 	p.step(s)
 }
 
-// tell says what a daemon that is deployed lacks. The OSD is the zero one where the monitors know none.
+// tell says what a daemon that is deployed lacks.
 func tell(p *Plan, d Disk, o OSD) {
 	switch {
 	case !o.Up:

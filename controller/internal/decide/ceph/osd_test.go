@@ -33,6 +33,7 @@ func disk(id int, changes ...func(*Disk)) Disk {
 }
 
 func locked(d *Disk)     { d.Locked = "the Secret x is gone" }
+func stale(d *Disk)      { d.Stale = true }
 func leaving(d *Disk)    { d.Leaving = true }
 func undeployed(d *Disk) { d.Deployed = No }
 func empty(d *Disk)      { d.Kind = osd.Empty }
@@ -75,6 +76,13 @@ func TestPlanOSDs_bringUp(t *testing.T) {
 		"ready, and ran":                           {disk(1, undeployed), []OSD{up(1, down)}, nil, nil, "StartOSD osd.1 (uuid-1) n1", ""},
 		"it serves":                                {disk(1), []OSD{up(1)}, nil, nil, "", ""},
 		"its daemon does not run":                  {disk(1), []OSD{up(1, down)}, nil, nil, "", "does not run"},
+		"its disk came back as another device":     {disk(1, stale), []OSD{up(1, down)}, nil, nil, "StopOSD osd.1 (uuid-1) n1", ""},
+		"the same, and it serves":                  {disk(1, stale), []OSD{up(1)}, nil, nil, "", ""},
+		"the same, and its key is gone":            {disk(1, stale, locked), []OSD{up(1, down)}, nil, nil, "", "Secret x is gone"},
+		"the same, and nobody can read the disk":   {disk(1, stale, func(d *Disk) { d.Kind = osd.Unknown }), []OSD{up(1, down)}, nil, nil, "", "does not run"},
+		"the same, in maintenance":                 {disk(1, stale), []OSD{up(1, down)}, hosts("n1~"), nil, "", "does not run"},
+		"the same, and its host does not answer":   {disk(1, stale), []OSD{up(1, down)}, hosts("n1!"), nil, "", "does not run"},
+		"the same, and the monitors do not know":   {disk(1, stale), nil, nil, nil, "", "does not run"},
 		"an OSD that the monitors do not know":     {disk(1, undeployed), nil, nil, nil, "", "do not know"},
 		"an empty disk of an OSD that ran":         {disk(1, empty, undeployed), []OSD{up(1, down)}, nil, []string{"n1"}, "", "approve ReplaceOSD"},
 		"an unfinished disk of an OSD that ran":    {disk(1, undeployed, func(d *Disk) { d.Kind = osd.Unfinished }), []OSD{up(1, down)}, nil, []string{"n1"}, "", "osd.1 ran"},

@@ -95,29 +95,48 @@ func TestPlanFlags(t *testing.T) {
 	check(t, "nobody knows", PlanFlags(Flags{Hosts: hosts("n1~")}, Facts{}), "", "do not answer")
 }
 
-func TestMayRest(t *testing.T) {
-	three := records("a@n1", "b@n2", "c@n3")
+// TestPlanBudget: a drain takes an OSD only if Ceph does without it, and the OSDs of one host at a time.
+func TestPlanBudget(t *testing.T) {
+	second := func(o *OSD) { o.ID, o.UUID, o.Host = 4, "uuid-4", "n1" }
+	whole := []OSD{up(1), up(4, second), up(2), up(3)}
+	begun := []OSD{up(1, down), up(4, second), up(2), up(3)}
+	two := []OSD{up(1, down), up(4, second), up(2, down), up(3), up(5, func(o *OSD) { o.Host = "n2" })}
+	unclean := func(f *Facts) { f.Groups.Clean-- }
 	for name, tt := range map[string]struct {
-		quorum   *Quorum
-		together Answer
-		records  []MonitorRecord
-		may      bool
+		hosts  []string
+		osds   []OSD
+		change func(*Facts)
+		rest   map[string]Answer
+		want   Budget
 	}{
-		"all is well":                       {quorum("a", "b", "c"), Yes, three, true},
-		"another monitor is missing":        {quorum("a", "b!", "c"), Yes, three, false},
-		"its own monitor is missing":        {quorum("a!", "b", "c"), Yes, three, true},
-		"it has the only monitor":           {quorum("a"), Yes, records("a@n1"), false},
-		"it has none":                       {quorum("a"), Yes, records("a@n2"), true},
-		"its OSDs are needed":               {quorum("a", "b", "c"), No, three, false},
-		"nobody knows whether they are":     {quorum("a", "b", "c"), Unknown, three, false},
-		"nobody knows of the monitors":      {nil, Yes, three, false},
-		"it has one of two":                 {quorum("a", "b"), Yes, records("a@n1", "b@n2"), false},
-		"two of five are away with its own": {quorum("a", "b!", "c", "d", "e"), Yes, records("a@n1", "b@n2", "c@n3", "d@n4", "e@n5"), true},
+		"all is well":                             {nil, whole, nil, nil, Budget{Most: 1}},
+		"groups are not clean":                    {nil, whole, unclean, nil, Budget{}},
+		"groups are unknown":                      {nil, whole, func(f *Facts) { f.Groups = nil }, map[string]Answer{"n1": Yes}, Budget{}},
+		"there are no groups":                     {nil, whole, func(f *Facts) { f.Groups.Total, f.Groups.Clean = 0, 0 }, nil, Budget{}},
+		"OSDs are unknown":                        {nil, whole, func(f *Facts) { f.Map = nil }, map[string]Answer{"n1": Yes}, Budget{}},
+		"every copy is needed":                    {nil, whole, func(f *Facts) { f.Map.Pools = []Pool{{"data", 1, 1}} }, nil, Budget{}},
+		"a drain has begun":                       {nil, begun, unclean, map[string]Answer{"n1": Yes}, Budget{Free: []int{1, 4}}},
+		"a drain has begun, and the rest may not": {nil, begun, unclean, map[string]Answer{"n1": No}, Budget{}},
+		"a drain has begun, and nobody knows":     {nil, begun, unclean, nil, Budget{}},
+		"a drain has ended":                       {nil, []OSD{up(1, down), up(2), up(3)}, unclean, map[string]Answer{"n1": Yes}, Budget{}},
+		"of two hosts OSDs are away":              {nil, two, unclean, map[string]Answer{"n1": Yes, "n2": Yes}, Budget{Free: []int{1, 4}}},
+		"the first of which may not":              {nil, two, unclean, map[string]Answer{"n1": No, "n2": Yes}, Budget{Free: []int{2, 5}}},
+		"an OSD is out and dead":                  {nil, []OSD{up(1, down, out), up(4, second), up(2), up(3)}, nil, map[string]Answer{"n1": Yes}, Budget{Most: 1}},
+		"an OSD never ran":                        {nil, []OSD{up(1, neverRan), up(4, second), up(2), up(3)}, nil, map[string]Answer{"n1": Yes}, Budget{Most: 1}},
+		"maintenance":                             {[]string{"n1~", "n2", "n3"}, whole, nil, map[string]Answer{"n1": Yes}, Budget{Free: []int{1, 4}}},
+		"maintenance, and it may not":             {[]string{"n1~", "n2", "n3"}, whole, nil, map[string]Answer{"n1": No}, Budget{Most: 1}},
+		"maintenance while another one is away":   {[]string{"n1~", "n2", "n3"}, []OSD{up(1), up(4, second), up(2, down), up(3), up(5, func(o *OSD) { o.Host = "n2" })}, unclean, map[string]Answer{"n1": Yes, "n2": No}, Budget{}},
 	} {
-		f := facts(nil)
-		f.Quorum = tt.quorum
-		if why := MayRest("n1", tt.records, tt.together, f); (why == "") != tt.may {
-			t.Errorf("%s: %q", name, why)
+		names := tt.hosts
+		if names == nil {
+			names = []string{"n1", "n2", "n3"}
+		}
+		f := facts(twice, tt.osds...)
+		if tt.change != nil {
+			tt.change(&f)
+		}
+		if got := PlanBudget(hosts(names...), tt.rest, f); !got.Equal(tt.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
 		}
 	}
 }

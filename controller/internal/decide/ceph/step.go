@@ -72,6 +72,8 @@ type Step struct {
 	Value int
 	// Boot and Machine of the node whose clients are blocked, or let in.
 	Boot, Machine string
+	// Let: it is on record already that the clients are let in.
+	Let bool
 	// First: the monitor makes the cluster. It is true for one only, ever.
 	First bool
 	// Fresh: Ceph has never seen the OSD run.

@@ -139,6 +139,13 @@ func (k *kubelet) work() {
 	}
 }
 
+// opens does to the disk of an OSD what the container does that begins: one that came back as another device is opened anew.
+func (k *kubelet) opens(d *appsv1.Deployment, node string) {
+	if a := k.agents[node]; a != nil && a.Marks("sdb").Moved && d.Labels[cephname.LabelDaemon] == cephname.DaemonOSD {
+		a.Replug("sdb", false)
+	}
+}
+
 // run starts the daemon of a Deployment.
 func (k *kubelet) run(d *appsv1.Deployment) {
 	k.t.Helper()
@@ -149,7 +156,8 @@ func (k *kubelet) run(d *appsv1.Deployment) {
 	if err := k.client.Create(context.Background(), p); err != nil {
 		k.t.Fatal(err)
 	}
-	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
+	begun := []corev1.PodCondition{{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}}
+	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: begun, ContainerStatuses: []corev1.ContainerStatus{{
 		Name: p.Spec.Containers[0].Name, ContainerID: "containerd://" + tools, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 	}}}
 	if err := k.client.Status().Update(context.Background(), p); err != nil {
@@ -160,6 +168,7 @@ func (k *kubelet) run(d *appsv1.Deployment) {
 		k.t.Fatal(err)
 	}
 	id, node := d.Labels[cephname.LabelID], d.Annotations[cephname.AnnotationNode]
+	k.opens(d, node)
 	k.model.Change(func() {
 		if _, version, tagged := strings.Cut(p.Spec.Containers[0].Image, ":v"); tagged {
 			if k.model.Versions == nil {
@@ -283,6 +292,46 @@ func (k *kubelet) served(osds, mons int) func(*v1alpha1.Cluster) string {
 		}
 		return ""
 	}
+}
+
+// TestCeph_budget: a drain asks how many OSDs may go, and the API server is told so while Ceph can do without, and of which host.
+func TestCeph_budget(t *testing.T) {
+	k := newCeph(t, "n1", "n2", "n3")
+	k.addFiles(nil, "n1", "n2", "n3")
+	k.until(k.served(3, 3))
+	budget := func(away int32, free string) func(*v1alpha1.Cluster) string {
+		return func(*v1alpha1.Cluster) string {
+			b := &policyv1.PodDisruptionBudget{}
+			if err := k.client.Get(t.Context(), client.ObjectKey{Namespace: cephname.Namespace, Name: "ceph-files-osd"}, b); err != nil {
+				return err.Error()
+			}
+			if got := metav1.FormatLabelSelector(b.Spec.Selector); b.Spec.MaxUnavailable.IntVal != away || strings.Contains(got, cephname.LabelID) != (free != "") || !strings.Contains(got, free) {
+				return fmt.Sprintf("%d may go of %s", b.Spec.MaxUnavailable.IntVal, got)
+			}
+			return ""
+		}
+	}
+	k.until(budget(1, ""))
+	k.groups("active+undersized+degraded")
+	k.until(budget(0, ""))
+	k.restartCeph()
+	k.passes(3)
+	if why := budget(0, "")(nil); why != "" {
+		t.Error(why)
+	}
+	k.groups("active+clean")
+	k.until(budget(1, ""))
+	c := k.get("files")
+	c.Spec.Maintenance = []v1alpha1.HostName{"n1"}
+	if err := k.client.Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	k.until(budget(0, cephname.LabelID+" notin ("))
+	c = k.get("files")
+	if c.Spec.Maintenance = nil; k.client.Update(t.Context(), c) != nil {
+		t.Fatal("maintenance does not end")
+	}
+	k.until(budget(1, ""))
 }
 
 func TestCeph_fromDisksToClass(t *testing.T) {

@@ -115,6 +115,34 @@ func (k *kubelet) leavesWithoutKey(host string) {
 	}
 }
 
+// TestCeph_encryptedDiskIsBack: a disk that was away comes back as another device, which only a new pod of its OSD opens. One of an OSD that serves is left alone.
+func TestCeph_encryptedDiskIsBack(t *testing.T) {
+	k := newCeph(t, "n1", "n2", "n3")
+	k.addFiles(func(s *v1alpha1.ClusterSpec) { s.Ceph = &v1alpha1.CephSpec{Encrypted: true, Replicas: 2} }, "n1", "n2", "n3")
+	k.until(k.served(3, 3))
+	uuid := k.member("files", "n1").Spec.Ceph.OSDs[0].UUID
+	k.agents["n1"].Replug("sdb", true)
+	k.restartCeph()
+	k.passes(10)
+	if !k.agents["n1"].Marks("sdb").Moved {
+		t.Fatal("the pod of an OSD that serves was replaced")
+	}
+	k.model.Change(func() {
+		for i := range k.model.OSDs {
+			k.model.OSDs[i].Up = k.model.OSDs[i].Up && k.model.OSDs[i].UUID != uuid
+		}
+	})
+	k.until(func(c *v1alpha1.Cluster) string {
+		if k.agents["n1"].Marks("sdb").Moved {
+			return "nobody opened the disk anew"
+		}
+		return k.served(3, 3)(c)
+	})
+	if m := k.agents["n1"].Marks("sdb"); m.Moved || !m.Mapped || len(m.Headers) != 2 {
+		t.Errorf("the disk is %+v", m)
+	}
+}
+
 // TestCeph_diskKeyIsNeverMadeAnew: without the key of its disk an OSD is not started, nothing is formatted, and no other key is made. It goes on once the Secret is restored.
 func TestCeph_diskKeyIsNeverMadeAnew(t *testing.T) {
 	k := newCeph(t, "n1", "n2", "n3")

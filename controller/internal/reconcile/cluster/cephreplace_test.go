@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/ceph/cephtest"
@@ -94,6 +95,70 @@ func TestCeph_deadDiskIsReplaced(t *testing.T) {
 		}
 		return k.served(3, 3)(c)
 	})
+}
+
+// TestCeph_approvedApart: of a plan that gives an OSD up and lets clients in a person approves the one, and the other waits on.
+func TestCeph_approvedApart(t *testing.T) {
+	k := newCeph(t, "n1", "n2", "n3")
+	user := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "user"}}
+	if err := k.client.Create(t.Context(), user); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.client.Delete(k.t.Context(), user) }) // The test deletes it before that, if it comes so far.
+	k.addFiles(func(s *v1alpha1.ClusterSpec) { s.Ceph = &v1alpha1.CephSpec{Replicas: 2} }, "n1", "n2", "n3")
+	k.until(k.served(3, 3))
+	k.user(true, corev1.ConditionUnknown, "one")
+	recorded := func(want bool) func(*v1alpha1.Cluster) string {
+		return func(c *v1alpha1.Cluster) string {
+			if have := c.Annotations[v1alpha1.AnnotationCephBlocked]; (have != "") != want {
+				return "the record is " + have
+			}
+			return ""
+		}
+	}
+	k.until(recorded(true))
+	if err := k.client.Delete(t.Context(), user); err != nil {
+		t.Fatal(err)
+	}
+	uuid := k.member("files", "n1").Spec.Ceph.OSDs[0].UUID
+	k.model.Change(func() {
+		for i := range k.model.OSDs {
+			if o := &k.model.OSDs[i]; o.UUID == uuid {
+				o.Up, o.In = false, false
+			}
+		}
+	})
+	offered := func(c *v1alpha1.Cluster, action string) string {
+		if c.Status.Plan != nil {
+			for _, s := range c.Status.Plan.Steps {
+				if s.Action == action {
+					return s.Digest
+				}
+			}
+		}
+		return ""
+	}
+	k.until(func(c *v1alpha1.Cluster) string {
+		if offered(c, v1alpha1.ActionReplaceOSD) == "" || offered(c, v1alpha1.ActionUnblockClient) == "" {
+			return "not both are offered"
+		}
+		return ""
+	})
+	c := k.get("files")
+	metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationApprove, c.Status.Plan.Digest+"/"+offered(c, v1alpha1.ActionUnblockClient))
+	if err := k.client.Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	k.until(func(c *v1alpha1.Cluster) string {
+		if c.Annotations[v1alpha1.AnnotationApprove] != "" {
+			return "the approval is not used up"
+		}
+		return recorded(false)(c)
+	})
+	k.passes(5)
+	if c = k.get("files"); offered(c, v1alpha1.ActionReplaceOSD) == "" || k.member("files", "n1").Spec.Ceph.OSDs[0].Replaced {
+		t.Error("the OSD was given up as well, or is not offered any more")
+	}
 }
 
 // TestCeph_autoReplace: a dead OSD whose disk is gone is given up without a person once nothing can be lost by it, and not before.

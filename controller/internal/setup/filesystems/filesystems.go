@@ -22,7 +22,7 @@ import (
 type Disks struct{ Calls osd.Calls }
 
 func (d Disks) of(device decide.Device, o cephbackend.OSD) osd.OSD {
-	return osd.OSD{Device: device, ClusterUID: o.ClusterUID, UUID: o.UUID, FSID: o.FSID, ID: o.ID, Encrypted: o.Encrypted, Key: o.Key}
+	return osd.OSD{Device: device, ClusterUID: o.ClusterUID, UUID: o.UUID, FSID: o.FSID, ID: o.ID, Encrypted: o.Encrypted, Key: o.Key, Making: o.Making}
 }
 
 // Inspect says what a disk is to the Cluster.

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
@@ -152,6 +154,35 @@ func TestMemory(t *testing.T) {
 		})
 		if flag != tt.flag || told != tt.told {
 			t.Errorf("%s: %q, told its limit: %t", name, flag, told)
+		}
+	}
+}
+
+// TestBudgeted: what is made is read as that, and anything else is made anew.
+func TestBudgeted(t *testing.T) {
+	p := Plan{Cluster: "files", FSID: "u"}
+	for _, free := range [][]int{nil, {4}, {10, 2}} {
+		away, got, ours := p.Budgeted(cephname.DaemonOSD, p.Budget(cephname.DaemonOSD, 1, free...))
+		if slices.Sort(free); away != 1 || !slices.Equal(got, free) || !ours {
+			t.Errorf("%v: %d, %v, %t", free, away, got, ours)
+		}
+	}
+	for name, change := range map[string]func(*policyv1.PodDisruptionBudgetSpec){
+		"another selector":     func(s *policyv1.PodDisruptionBudgetSpec) { s.Selector.MatchLabels = nil },
+		"no selector":          func(s *policyv1.PodDisruptionBudgetSpec) { s.Selector = nil },
+		"a share":              func(s *policyv1.PodDisruptionBudgetSpec) { s.MaxUnavailable = new(intstr.FromString("50%")) },
+		"how many are to stay": func(s *policyv1.PodDisruptionBudgetSpec) { s.MaxUnavailable, s.MinAvailable = nil, s.MaxUnavailable },
+		"names": func(s *policyv1.PodDisruptionBudgetSpec) {
+			s.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: cephname.LabelID, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"a"}}}
+		},
+		"those alone": func(s *policyv1.PodDisruptionBudgetSpec) {
+			s.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: cephname.LabelID, Operator: metav1.LabelSelectorOpIn, Values: []string{"1"}}}
+		},
+	} {
+		b := p.Budget(cephname.DaemonOSD, 1)
+		change(&b.Spec)
+		if _, _, ours := p.Budgeted(cephname.DaemonOSD, b); ours {
+			t.Errorf("%s is taken for ours", name)
 		}
 	}
 }

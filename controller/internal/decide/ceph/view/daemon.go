@@ -30,6 +30,34 @@ func (v *View) daemons(p *plan, hosts []ceph.Host, f ceph.Facts) {
 	v.tools(p, hosts)
 }
 
+// budget has drains of nodes take OSDs only as Ceph does without them. While it is being asked, what it said last stands.
+func (v *View) budget(p *plan) {
+	w := v.seen.Workloads
+	if len(v.of(cephname.DaemonOSD)) == 0 || !v.seen.Current && v.seen.Asking == BeingAsked {
+		return
+	}
+	var rest map[string]ceph.Answer
+	if v.seen.Ceph != nil {
+		rest = v.seen.Ceph.Rest
+	}
+	want := ceph.PlanBudget(v.hosts(), rest, v.current())
+	if w.Budget != nil && w.Budget.Equal(want) {
+		return
+	}
+	s := v.whole(v1alpha1.ActionSetBudget, "", "No OSD may go: Ceph does not say that it can do without.")
+	switch {
+	case len(want.Free) > 0:
+		s.Why = "The OSDs of one host may go: Ceph can do without all of them."
+	case want.Most > 0:
+		s.Why = "One OSD may go: every placement group has all of its copies."
+	}
+	s.Budget = want
+	p.step(s)
+}
+
+// Hosts returns the hosts of an observation as the rules about Ceph know them.
+func Hosts(o Observation) []ceph.Host { return bare(o).hosts() }
+
 // servers is how many metadata servers the spec wants.
 func (v *View) servers() int {
 	if c := v.seen.Cluster.Spec.Ceph; c != nil && c.MDS > 0 {

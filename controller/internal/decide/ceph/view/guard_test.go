@@ -41,6 +41,41 @@ func TestGuard_deletion(t *testing.T) {
 	}
 }
 
+// TestBudget: how many OSDs may go follows what Ceph says, and what was set stands while it is being asked. Nobody approves that.
+func TestBudget(t *testing.T) {
+	unclean := func(o *Observation) { o.Ceph.Groups.Clean-- }
+	for name, tt := range map[string]struct {
+		change func(*Observation)
+		// want is the budget that is set; nil for none.
+		want *ceph.Budget
+	}{
+		"it is as it is to be":        {func(*Observation) {}, nil},
+		"there is none":               {func(o *Observation) { o.Workloads.Budget = nil }, &ceph.Budget{Most: 1}},
+		"groups are not clean":        {unclean, &ceph.Budget{}},
+		"they are not, and it is set": {func(o *Observation) { unclean(o); o.Workloads.Budget = &ceph.Budget{} }, nil},
+		"they are clean again":        {func(o *Observation) { o.Workloads.Budget = &ceph.Budget{} }, &ceph.Budget{Most: 1}},
+		"Ceph is being asked":         {func(o *Observation) { o.Workloads.Budget, o.Current, o.Asking = nil, false, BeingAsked }, nil},
+		"Ceph does not answer":        {func(o *Observation) { o.Current, o.Asking = false, "The monitors do not answer." }, &ceph.Budget{}},
+		"no OSD is deployed":          {func(o *Observation) { o.Workloads.Budget, o.Workloads.Daemons = nil, nil }, nil},
+		"maintenance, and the host may go": {func(o *Observation) {
+			o.Cluster.Spec.Maintenance, o.Ceph.Rest = o.Cluster.Spec.Hosts, map[string]ceph.Answer{"n1": ceph.Yes}
+		}, &ceph.Budget{Free: []int{1}}},
+	} {
+		o := joined(v1alpha1.ClusterSpec{Approval: v1alpha1.ApprovalManual})
+		tt.change(&o)
+		var got *ceph.Budget
+		w := New(o).Whole(nil)
+		for _, s := range backend.Approve(backend.Request{UID: "u", Mode: v1alpha1.ApprovalManual, Steps: w.Steps, Offer: "p-1", Silent: w.Silent}).Run {
+			if s.Action() == v1alpha1.ActionSetBudget {
+				got = new(s.(Step).Budget)
+			}
+		}
+		if (got == nil) != (tt.want == nil) || got != nil && !got.Equal(*tt.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
+		}
+	}
+}
+
 // TestGuards: clients at each address, and each host, are guarded by themselves, and nothing that a person approves is.
 func TestGuards(t *testing.T) {
 	seen := map[string]bool{}

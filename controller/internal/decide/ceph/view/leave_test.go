@@ -98,7 +98,7 @@ func TestSweep_back(t *testing.T) {
 		m := o.World.Members[0]
 		m.UID, m.DeletionTimestamp, m.Spec.Lost = "m", &at, "m"
 		o.Ceph.Map.OSDs, o.Workloads.Daemons = nil, nil
-		o.Verdicts = map[string]osd.Verdict{diskUUID: {Kind: tt.kind}}
+		o.Verdicts = map[string]osd.Verdict{diskUUID: {Kind: tt.kind, Making: "first"}}
 		if tt.change != nil {
 			tt.change(&o)
 		}
@@ -106,6 +106,11 @@ func TestSweep_back(t *testing.T) {
 		for _, s := range v.plan.steps {
 			if s.Ceph.Do == ceph.ZapOSD {
 				got = append(got, len(s.Devices))
+				// A person who approves it has been told of this making.
+				anew := s
+				if anew.Making = "second"; len(s.Devices) > 0 && (s.Making != "first" || s.Digest() == anew.Digest()) {
+					t.Errorf("%s: it clears any making: %+v", name, s)
+				}
 			}
 		}
 		if tt.want < 0 && len(got) > 0 || tt.want >= 0 && (len(got) != 1 || got[0] != tt.want) {

@@ -53,10 +53,14 @@ type Workloads struct {
 	Sweeps map[string]bool
 	// OSDPods has the UUIDs of OSDs of which a pod exists.
 	OSDPods map[string]bool
+	// Opened has the UUIDs of OSDs of which a pod runs that has opened the disk, and does not do so again.
+	Opened map[string]bool
 	// Pods counts the pods that exist, by kind of daemon: those of a Deployment that is gone can still run.
 	Pods map[string]int
 	// Stuck are the pods that do not start, by node, each with what the kubelet says.
 	Stuck map[string][]string
+	// Budget says how many OSDs may be away by somebody's will; nil where it does not exist, or somebody altered it.
+	Budget *ceph.Budget
 	// Keys is true when the Secret with the keys exists. Client is what the Secret of the clients was made for: the monitors in it; empty when there is none.
 	Keys   bool
 	Client string

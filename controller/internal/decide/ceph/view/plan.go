@@ -66,6 +66,7 @@ func (v *View) guard(p *plan) {
 		return
 	}
 	current := v.current()
+	v.budget(p)
 	plans := []ceph.Plan{v.planFence(current)}
 	if current.Quorum != nil && Noted(v.seen.Cluster, v1alpha1.AnnotationCephFormed) {
 		plans = append(plans, v.planFlags(v.hosts(), current))
@@ -278,7 +279,7 @@ func (v *View) translate(p *plan, s ceph.Step) {
 			p.wait("Disk %s on %s is not there.", s.Path, s.Host)
 			return
 		}
-		out.Devices, out.Tools, out.Purged = []decide.Device{d}, v.seen.Workloads.Tools[s.Host], r.OSDs[i].Purged
+		out.Devices, out.Tools, out.Purged, out.Making = []decide.Device{d}, v.seen.Workloads.Tools[s.Host], r.OSDs[i].Purged, v.seen.Verdicts[s.UUID].Making
 		if !there {
 			out.Devices = nil
 		}

@@ -129,6 +129,7 @@ func (v *View) disks() []ceph.Disk {
 			}
 			if verdict, ok := v.seen.Verdicts[o.UUID]; ok {
 				d.Kind, d.Message = verdict.Kind, verdict.Message
+				d.Stale = verdict.Stale && v.seen.Workloads != nil && v.seen.Workloads.Opened[o.UUID]
 			}
 			out = append(out, d)
 		}

@@ -27,12 +27,16 @@ type Step struct {
 	Daemon cephpod.Daemon
 	// Purged: the disk to give back was on record as one of an OSD that is forgotten. One that is made anew is not, until it is.
 	Purged bool
+	// Making names the making of the OSD on the disk to give back, as it was seen; empty if the disk was seen clean.
+	Making string
 	// Encrypted: the disks that are taken are encrypted.
 	Encrypted bool
 	// Devices are taken, wiped, prepared or given back.
 	Devices []decide.Device
 	// Tools is the container with Ceph's programs.
 	Tools string
+	// Budget of the OSDs.
+	Budget ceph.Budget
 	// Text is what is written: the configuration file, or options.
 	Text string
 	// Loses says what is lost by it; empty when that is nothing that a person has to approve.
@@ -58,13 +62,16 @@ func (s Step) Destroys() bool { return s.Does == v1alpha1.ActionWipeDevice || s.
 // Vouches returns false: nobody vouches for anything.
 func (s Step) Vouches() bool { return false }
 
+// Apart reports whether a person can approve the step by itself: each step of the whole is possible now, whatever becomes of the others.
+func (s Step) Apart() bool { return s.Loses != "" }
+
 // Later returns false: only what is possible now is a step.
 func (s Step) Later() bool { return false }
 
 // Restores reports whether the step only keeps up what was approved before.
 func (s Step) Restores() bool {
 	switch s.Does {
-	case v1alpha1.ActionFormCeph, v1alpha1.ActionSetNoOut, v1alpha1.ActionUnsetNoOut, v1alpha1.ActionBlockClient, v1alpha1.ActionUnblockClient:
+	case v1alpha1.ActionFormCeph, v1alpha1.ActionSetBudget, v1alpha1.ActionSetNoOut, v1alpha1.ActionUnsetNoOut, v1alpha1.ActionBlockClient, v1alpha1.ActionUnblockClient:
 		return true
 	}
 	return false
@@ -77,6 +84,8 @@ func (s Step) Guards() string {
 		return "address " + s.Ceph.Name
 	case v1alpha1.ActionSetNoOut, v1alpha1.ActionUnsetNoOut:
 		return "host " + s.Ceph.Host
+	case v1alpha1.ActionSetBudget:
+		return "budget"
 	case v1alpha1.ActionServeDashboard:
 		// It guards nothing. But nothing may wait for it, and it was approved with the module.
 		return "dashboard"
@@ -100,8 +109,14 @@ func (s Step) rank() int {
 func (s Step) Digest() string {
 	c := s.Ceph
 	out := []string{s.Does, s.UID, s.On, s.Through, s.Member, c.String(), string(c.Do), c.Path, fmt.Sprint(c.First, c.Fresh), s.Daemon.Kind, s.Daemon.ID, s.Daemon.Node, s.Daemon.UUID, s.Daemon.Image, s.Text}
+	if s.Does == v1alpha1.ActionSetBudget {
+		out = append(out, fmt.Sprint(s.Budget))
+	}
 	if c.Boot != "" {
 		out = append(out, c.Boot)
+	}
+	if c.Let {
+		out = append(out, "let in")
 	}
 	if c.Machine != "" {
 		out = append(out, "machine "+c.Machine)
@@ -111,6 +126,9 @@ func (s Step) Digest() string {
 	}
 	if s.Does == v1alpha1.ActionZapOSD && s.Daemon.Secret != "" {
 		out = append(out, "secret "+s.Daemon.Secret)
+	}
+	if s.Does == v1alpha1.ActionZapOSD && s.Making != "" {
+		out = append(out, "making "+s.Making)
 	}
 	for _, d := range s.Devices {
 		out = append(out, d.Path, d.Serial, d.WWN, fmt.Sprint(d.SizeBytes))

@@ -46,7 +46,7 @@ func joined(spec v1alpha1.ClusterSpec) Observation {
 		Nodes: map[string]decide.Node{"n1": {Agent: decide.AgentUp, Devices: []decide.Device{device("sdb", "b"), device("sdc", "c")}}}, Addresses: map[string]string{"n1": "10.0.0.1"},
 		Machines: map[string]preflight.Machine{"n1": {MemoryBytes: 64 << 30, OS: "linux", Architecture: "amd64", Clock: &preflight.Clock{}}},
 		Verdicts: map[string]osd.Verdict{diskUUID: {Kind: osd.Ready}}, Ceph: told, Current: true,
-		Workloads: &Workloads{Keys: true, Daemons: []Workload{{Kind: cephname.DaemonOSD, ID: "1", Node: "n1", UUID: diskUUID}}},
+		Workloads: &Workloads{Keys: true, Budget: &ceph.Budget{Most: 1}, Daemons: []Workload{{Kind: cephname.DaemonOSD, ID: "1", Node: "n1", UUID: diskUUID}}},
 	}
 	o.Workloads.Config = bare(o).config()
 	return o

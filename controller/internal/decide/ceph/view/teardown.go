@@ -130,7 +130,7 @@ func (v *View) clear(p *plan) {
 					p.wait("Disk %s on %s is not there.", o.Path, n)
 					continue
 				}
-				s.Through, s.Devices, s.Why = n, []decide.Device{d}, "The Cluster is being deleted, and no volume is left."
+				s.Through, s.Devices, s.Making, s.Why = n, []decide.Device{d}, verdict.Making, "The Cluster is being deleted, and no volume is left."
 				p.step(s)
 			}
 		}
