@@ -47,6 +47,8 @@ type Verdict struct {
 	Plan *v1alpha1.Plan
 	// UsedUp is true when the approval that was given has been carried out: it must not serve a second time.
 	UsedUp bool
+	// Over is true when the approval that is used up was of one step: that step was taken, or cannot be taken now, and nobody can tell which.
+	Over bool
 	// Dropped is true when an approval was given that fits no plan.
 	Dropped bool
 	// Picked is true when the approval is of one step, which runs, while the plan waits.
@@ -69,7 +71,7 @@ func Approve(r Request) Verdict {
 	picked, over := r.picked(bound)
 	if len(bound) == 0 {
 		// Steps may be over within the very look in which the approval came: no status has shown the plan as approved then.
-		return Verdict{Run: now(free), UsedUp: approved || over, Dropped: r.Approval != "" && !approved && !over}
+		return Verdict{Run: now(free), UsedUp: approved || over, Over: over, Dropped: r.Approval != "" && !approved && !over}
 	}
 	if approved && within(bound, r.Recorded) && r.vouched(bound) {
 		p := still(r.Recorded, bound)
@@ -81,7 +83,7 @@ func Approve(r Request) Verdict {
 		offer = r.Recorded.Offer
 	}
 	one := len(picked) > 0
-	return Verdict{Run: now(slices.Concat(free, picked)), Plan: planOf(r.UID, offer, bound), UsedUp: over, Picked: one, Dropped: r.Approval != "" && !over && !one}
+	return Verdict{Run: now(slices.Concat(free, picked)), Plan: planOf(r.UID, offer, bound), UsedUp: over, Over: over, Picked: one, Dropped: r.Approval != "" && !over && !one}
 }
 
 // approved reports whether a person approved the plan that was shown last.

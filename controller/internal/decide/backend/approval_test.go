@@ -409,8 +409,8 @@ func TestApprove_apart(t *testing.T) {
 		r := ask(v1alpha1.ApprovalAutomatic, tt.steps, shown, shown.Digest+"/"+tt.pick.Digest())
 		r.Pick = Pick(shown, r.Approval)
 		v := Approve(r)
-		if got := told(v); got != tt.want {
-			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		if got := told(v); got != tt.want || v.Over != v.UsedUp {
+			t.Errorf("%s: %s, want %s; over: %v", name, got, tt.want, v.Over)
 		}
 		if v.Plan != nil && (v.Plan.Approved || (v.Plan.Digest == shown.Digest) != (len(tt.steps) == len(steps) && name != "another step since")) {
 			t.Errorf("%s: %+v", name, v.Plan)

@@ -82,7 +82,7 @@ func Pick(shown *v1alpha1.Plan, approval string) string {
 	return step
 }
 
-// picked returns the bound step that a person approved by itself; none for no such one. over: it was offered, and is not needed any more.
+// picked returns the bound step that a person approved by itself; none for no such one. over: it was offered, and is not any more.
 func (r Request) picked(bound []Step) (steps []Step, over bool) {
 	meant := func(digest string) bool { return r.Pick != "" && digest == r.Pick }
 	if r.Recorded == nil || !slices.ContainsFunc(r.Recorded.Steps, func(p v1alpha1.PlanStep) bool { return meant(p.Digest) }) {

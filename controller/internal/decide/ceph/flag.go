@@ -47,7 +47,7 @@ func (w Flags) host(p *Plan, h Host, m Map) {
 
 // Budget says how many OSDs may be away at the same time by somebody's will, such as a drain of their node.
 type Budget struct {
-	// Most of the OSDs that are not in Free may be away. Those of Free may all be: they are on one host.
+	// Most of the OSDs that are not in Free may be away. Those of Free may all go: they do not run, or Ceph can do without all of their host. Ordered.
 	Most int
 	Free []int
 }
@@ -57,34 +57,38 @@ func (b Budget) Equal(other Budget) bool {
 	return b.Most == other.Most && slices.Equal(b.Free, other.Free)
 }
 
-// PlanBudget lets one OSD go while every placement group is clean and has more copies than it needs to serve. Where an OSD is away, or a host is in maintenance, it lets that host have all of its
-// OSDs go if Ceph says that they may be stopped at once: rest says so, by host. Nothing goes on a fact that nobody could read.
+// PlanBudget lets one OSD go while every placement group is clean and has more copies than it needs to serve. Once an OSD is away, or where groups are not clean and a host is in maintenance, it
+// lets one host have all of its OSDs go if Ceph says that they may be stopped at once: rest says so, by host. The pod of an OSD that does not run may always go: it serves nothing, and whoever
+// drains its host has to get it off. Nothing else goes on a fact that nobody could read.
 func PlanBudget(hosts []Host, rest map[string]Answer, f Facts) Budget {
 	if f.Map == nil || f.Groups == nil {
 		return Budget{}
 	}
+	down := func(o OSD) bool { return !o.Up }
+	needed := slices.ContainsFunc(f.Map.Pools, func(p Pool) bool { return p.Size <= p.MinSize })
+	if !slices.ContainsFunc(f.Map.OSDs, OSD.away) && f.Groups.clean() && !needed {
+		return Budget{Most: 1, Free: f.Map.which(down)}
+	}
 	for _, name := range Resting(hosts, *f.Map) {
 		if rest[name] == Yes {
-			return Budget{Free: f.Map.of(name)}
+			return Budget{Free: f.Map.which(func(o OSD) bool { return down(o) || o.Host == name })}
 		}
 	}
-	needed := slices.ContainsFunc(f.Map.Pools, func(p Pool) bool { return p.Size <= p.MinSize })
-	if f.Groups.clean() && !needed {
-		return Budget{Most: 1}
-	}
-	return Budget{}
+	return Budget{Free: f.Map.which(down)}
 }
+
+// away reports whether an OSD that holds data does not run.
+func (o OSD) away() bool { return !o.Up && o.In && !o.New }
 
 // Resting are the hosts of whose OSDs Ceph is asked whether all may be stopped at once, and of which one may: those that have one away that holds data, if there is any such OSD, and else those in
 // maintenance. Of a host on which no OSD runs nobody has to ask.
 func Resting(hosts []Host, m Map) []string {
-	away := func(o OSD) bool { return !o.Up && o.In && !o.New }
-	some := slices.ContainsFunc(m.OSDs, away)
+	some := slices.ContainsFunc(m.OSDs, OSD.away)
 	var out []string
 	for _, h := range hosts {
 		here := func(o OSD) bool { return o.Host == h.Name }
 		runs := slices.ContainsFunc(m.OSDs, func(o OSD) bool { return here(o) && o.Up })
-		began := slices.ContainsFunc(m.OSDs, func(o OSD) bool { return here(o) && away(o) })
+		began := slices.ContainsFunc(m.OSDs, func(o OSD) bool { return here(o) && o.away() })
 		if runs && (began || !some && h.Maintenance) {
 			out = append(out, h.Name)
 		}
@@ -92,11 +96,11 @@ func Resting(hosts []Host, m Map) []string {
 	return out
 }
 
-// of returns the IDs of the OSDs of a host, ordered.
-func (m Map) of(host string) []int {
+// which returns the IDs of the OSDs of a kind, ordered.
+func (m Map) which(is func(OSD) bool) []int {
 	var out []int
 	for _, o := range m.OSDs {
-		if o.Host == host {
+		if is(o) {
 			out = append(out, o.ID)
 		}
 	}

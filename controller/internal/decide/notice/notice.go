@@ -66,6 +66,11 @@ func Dropped(approval, where string, plan *v1alpha1.Plan) Note {
 	return Note{corev1.EventTypeWarning, v1alpha1.ReasonApprovalDropped, "Approve", message}
 }
 
+// Over returns the event about an approval of one step that is not offered any more.
+func Over(approval, where string) Note {
+	return normal(v1alpha1.ReasonApprovalDropped, "Approve", fmt.Sprintf("The approval %s of one step of %s is over: the step was taken, or cannot be taken now. If the plan shows it again, approve it again.", approval, where))
+}
+
 func added(node string, before, after v1alpha1.MemberStatus) []Note {
 	var paths []string
 	for _, d := range after.Devices {

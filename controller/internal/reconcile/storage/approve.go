@@ -136,6 +136,9 @@ func (r *Reconciler) useUp(ctx context.Context, s *scope) error {
 		}
 	}
 	if s.verdict.UsedUp {
+		if approval := s.storage.GetAnnotations()[v1alpha1.AnnotationApprove]; s.verdict.Over && approval != "" {
+			s.notes = append(s.notes, notice.Over(approval, s.owner.Kind+" "+s.owner.Name))
+		}
 		if err := r.setApproval(ctx, s, ""); err != nil {
 			s.plan = s.before.StorageStatus().Plan
 			errs = append(errs, err)

@@ -46,10 +46,10 @@ func (v *View) budget(p *plan) {
 	}
 	s := v.whole(v1alpha1.ActionSetBudget, "", "No OSD may go: Ceph does not say that it can do without.")
 	switch {
-	case len(want.Free) > 0:
-		s.Why = "The OSDs of one host may go: Ceph can do without all of them."
 	case want.Most > 0:
 		s.Why = "One OSD may go: every placement group has all of its copies."
+	case len(want.Free) > 0:
+		s.Why = "Those OSDs may go that do not run, or all of one host if Ceph can do without them."
 	}
 	s.Budget = want
 	p.step(s)

@@ -58,6 +58,7 @@ func TestBudget(t *testing.T) {
 		"Ceph does not answer":        {func(o *Observation) { o.Current, o.Asking = false, "The monitors do not answer." }, &ceph.Budget{}},
 		"no OSD is deployed":          {func(o *Observation) { o.Workloads.Budget, o.Workloads.Daemons = nil, nil }, nil},
 		"maintenance, and the host may go": {func(o *Observation) {
+			unclean(o)
 			o.Cluster.Spec.Maintenance, o.Ceph.Rest = o.Cluster.Spec.Hosts, map[string]ceph.Answer{"n1": ceph.Yes}
 		}, &ceph.Budget{Free: []int{1}}},
 	} {
@@ -73,6 +74,28 @@ func TestBudget(t *testing.T) {
 		if (got == nil) != (tt.want == nil) || got != nil && !got.Equal(*tt.want) {
 			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
 		}
+	}
+}
+
+// TestBudget_silence: while the monitors do not answer no OSD may go, and the plan that a person approved is neither over nor void.
+func TestBudget_silence(t *testing.T) {
+	ask := func(o Observation, recorded *v1alpha1.Plan, approval string) backend.Verdict {
+		w := New(o).Whole(nil)
+		return backend.Approve(backend.Request{UID: "u", Steps: w.Steps, Recorded: recorded, Approval: approval, Offer: "p-1", Silent: w.Silent})
+	}
+	o := joined(v1alpha1.ClusterSpec{})
+	o.Ceph.Map.OSDs[0].Up, o.Ceph.Map.OSDs[0].In = false, false
+	shown := ask(o, nil, "").Plan
+	if shown == nil {
+		t.Fatal("no replacement is offered")
+	}
+	o.Current, o.Asking = false, "The monitors do not answer."
+	v := ask(o, shown, shown.Digest)
+	if v.UsedUp || v.Dropped || v.Plan == nil || v.Plan.Digest != shown.Digest {
+		t.Errorf("used up %v, dropped %v, plan %+v", v.UsedUp, v.Dropped, v.Plan)
+	}
+	if !slices.ContainsFunc(v.Run, func(s backend.Step) bool { return s.Action() == v1alpha1.ActionSetBudget }) || len(v.Run) != 1 {
+		t.Errorf("runs %v", v.Run)
 	}
 }
 

@@ -54,8 +54,8 @@ func (v *View) decide() plan {
 	v.sweep(&p)
 	// What waits for a person binds the steps after it: no client stays unblocked because a dead disk is to be replaced.
 	slices.SortStableFunc(p.steps, func(a, b Step) int { return cmp.Compare(a.rank(), b.rank()) })
-	// While Ceph is being asked nobody knows what is left to do: a plan that waits for its approval is not over.
-	p.silent = len(p.steps) == 0 && !v.seen.Current && Noted(v.seen.Cluster, v1alpha1.AnnotationCephFormed)
+	// While Ceph does not answer nobody knows what is left to do: a plan that waits for its approval is not over. What guards is decided without an answer as well.
+	p.silent = !slices.ContainsFunc(p.steps, func(s Step) bool { return backend.Guards(s) == "" }) && !v.seen.Current && Noted(v.seen.Cluster, v1alpha1.AnnotationCephFormed)
 	return p
 }
 
