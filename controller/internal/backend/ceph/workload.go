@@ -128,7 +128,11 @@ func count(w *view.Workloads, p *corev1.Pod) {
 		begun := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.PodInitialized && c.Status == corev1.ConditionTrue
 		})
-		w.Opened[uuid] = w.Opened[uuid] || begun && p.DeletionTimestamp.IsZero()
+		// A daemon that only needs a minute until Ceph counts it as up is left alone.
+		ended := slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+			return s.RestartCount > 0 || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
+		})
+		w.Opened[uuid] = w.Opened[uuid] || begun && ended && p.DeletionTimestamp.IsZero()
 	case cephname.DaemonTools:
 		for _, s := range p.Status.ContainerStatuses {
 			// The runtime's name comes before the ID.

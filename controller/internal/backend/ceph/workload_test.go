@@ -11,22 +11,27 @@ import (
 	"quarry.storage/quarry/pkg/cephname"
 )
 
-// TestCount_opened: a pod has its disk open once the container that opens it ended, and until the pod ends.
+// TestCount_opened: a pod has its disk open once the container that opens it ended, and until the pod ends. It counts once its daemon ended as well.
 func TestCount_opened(t *testing.T) {
 	now := metav1.Now()
 	for name, tt := range map[string]struct {
-		status corev1.ConditionStatus
-		ends   *metav1.Time
-		want   bool
+		status  corev1.ConditionStatus
+		restart int32
+		ends    *metav1.Time
+		want    bool
 	}{
-		"it opens the disk": {corev1.ConditionFalse, nil, false},
-		"it opened it":      {corev1.ConditionTrue, nil, true},
-		"it ends":           {corev1.ConditionTrue, &now, false},
+		"it opens the disk":      {corev1.ConditionFalse, 0, nil, false},
+		"the daemon begins":      {corev1.ConditionTrue, 0, nil, false},
+		"the daemon ended in it": {corev1.ConditionTrue, 1, nil, true},
+		"it ends":                {corev1.ConditionTrue, 1, &now, false},
 	} {
 		w := &view.Workloads{OSDPods: map[string]bool{}, Opened: map[string]bool{}, Pods: map[string]int{}, Stuck: map[string][]string{}}
 		count(w, &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: tt.ends, Labels: map[string]string{cephname.LabelDaemon: cephname.DaemonOSD}, Annotations: map[string]string{cephname.AnnotationOSD: "u"}},
-			Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady}, {Type: corev1.PodInitialized, Status: tt.status}}},
+			Status: corev1.PodStatus{
+				Conditions:        []corev1.PodCondition{{Type: corev1.PodReady}, {Type: corev1.PodInitialized, Status: tt.status}},
+				ContainerStatuses: []corev1.ContainerStatus{{Name: "osd", RestartCount: tt.restart}},
+			},
 		})
 		if w.Opened["u"] != tt.want || !w.OSDPods["u"] {
 			t.Errorf("%s: %+v", name, w)

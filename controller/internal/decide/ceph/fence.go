@@ -126,6 +126,10 @@ func (w Fence) recorded(p *Plan, r Blocked, f Facts) {
 	switch {
 	case c.Off && !r.covers(now) && now.Replaces(r) && slices.Contains(c.Addresses, r.Address):
 		// The record is written anew, with the boot that is to be over now.
+	case r.Let && r.runs(c):
+		// That it was off for good, or booted anew, is not so: the word is taken back, and the rules begin anew.
+		r.Let = false
+		p.step(r.step(BlockClient, "The clients were to be let in, and the node is out of service, or runs in the boot that was to be over."))
 	case r.Let:
 		p.step(r.step(UnblockClient, "The clients are let in: that was begun, and may have been cut off."))
 	case c.Node == "":
@@ -147,6 +151,11 @@ func (w Fence) recorded(p *Plan, r Blocked, f Facts) {
 	default:
 		p.step(r.step(UnblockClient, "The node was booted anew."))
 	}
+}
+
+// runs reports whether the clients that are blocked may run: the node is in the boot that was to be over, or is the same machine and out of service.
+func (r Blocked) runs(c Client) bool {
+	return r.Boot != "" && c.Boot == r.Boot || c.Tainted && !r.unheard(c)
 }
 
 // keep blocks an address again that Ceph has let in.
@@ -174,8 +183,10 @@ func (r Blocked) release(why string) Step {
 
 // MayBlock says why the clients of a node may not be blocked by a step; empty if they may. c is what the node is like right before.
 func MayBlock(s Step, c Client, records []Blocked) string {
+	let := s.Blocked()
+	let.Let = true
 	switch {
-	case slices.Contains(records, s.Blocked()):
+	case slices.Contains(records, s.Blocked()), slices.Contains(records, let) && let.runs(c):
 		return ""
 	case !c.Off:
 		return fmt.Sprintf("node %s is not out of service any more", s.Host)
@@ -186,9 +197,12 @@ func MayBlock(s Step, c Client, records []Blocked) string {
 }
 
 // MayUnblock says why the clients of a node may not be let in by a step; empty if they may. c is what the node is like right before: it has no name if
-// Kubernetes does not know it. What was begun goes on: whoever blocks the node again takes that off the record.
+// Kubernetes does not know it. What was begun goes on, unless the node turns out to run as it was: whoever blocks the node again takes that off the record.
 func MayUnblock(s Step, c Client) string {
 	if s.Let {
+		if s.Blocked().runs(c) {
+			return fmt.Sprintf("node %s is out of service, or runs in the boot that was to be over", s.Host)
+		}
 		return ""
 	}
 	if s.Loses != "" {

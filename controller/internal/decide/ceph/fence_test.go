@@ -61,8 +61,10 @@ func TestPlanFence(t *testing.T) {
 		"a record of no machine, off still":        {node("one", off), older, listed, "BlockClient 10.0.0.1 n1", ""},
 		"gone from Kubernetes":                     {nil, record, listed, "UnblockClient 10.0.0.1 n1", "approve UnblockClient"},
 		"gone from Kubernetes, and let in":         {nil, record, none, "BlockClient 10.0.0.1 n1; UnblockClient 10.0.0.1 n1", "approve UnblockClient"},
-		"begun to be let in":                       {node("one"), begun, listed, "UnblockClient 10.0.0.1 n1", ""},
+		"begun to be let in":                       {node("two"), begun, listed, "UnblockClient 10.0.0.1 n1", ""},
+		"begun, and it was not booted after all":   {node("one"), begun, none, "BlockClient 10.0.0.1 n1", ""},
 		"begun, and Ceph has let it in":            {nil, begun, none, "UnblockClient 10.0.0.1 n1", ""},
+		"begun, and out of service again":          {node("two", tainted), begun, none, "BlockClient 10.0.0.1 n1", ""},
 		"begun, and off again":                     {node("one", off), begun, listed, "BlockClient 10.0.0.1 n1", ""},
 		"begun, and another machine is off":        {node("two", other, off), begun, listed, "BlockClient 10.0.0.1 n1; UnblockClient 10.0.0.1 n1", ""},
 		"somebody else's address":                  {node("one"), nil, listed, "", "that is node n1), and no record"},
@@ -79,6 +81,30 @@ func TestPlanFence(t *testing.T) {
 		}
 	}
 	check(t, "nobody answers", PlanFence(Fence{Clients: node("one", off), Records: record}, Facts{}), "", "do not answer")
+}
+
+// TestMayUnblock_begun: what was begun goes on unless the node turns out to run in the boot that was to be over, and then it is blocked again.
+func TestMayUnblock_begun(t *testing.T) {
+	r := Blocked{Node: "n1", Address: "10.0.0.1", Boot: "one", Machine: m, Let: true}
+	for name, tt := range map[string]struct {
+		now   Client
+		goes  bool
+		block bool
+	}{
+		"booted anew":                 {Client{Node: "n1", Addresses: []string{"10.0.0.1"}, Boot: "two", Machine: m}, true, false},
+		"Kubernetes does not know it": {Client{}, true, false},
+		"in the boot of before":       {Client{Node: "n1", Addresses: []string{"10.0.0.1"}, Boot: "one", Machine: m}, false, true},
+		"out of service":              {Client{Node: "n1", Addresses: []string{"10.0.0.1"}, Boot: "two", Machine: m, Tainted: true}, false, true},
+	} {
+		if got := MayUnblock(r.step(UnblockClient, ""), tt.now); (got == "") != tt.goes {
+			t.Errorf("%s: unblock: %q", name, got)
+		}
+		back := r
+		back.Let = false
+		if got := MayBlock(back.step(BlockClient, ""), tt.now, []Blocked{r}); (got == "") != tt.block {
+			t.Errorf("%s: block: %q", name, got)
+		}
+	}
 }
 
 // TestMayUnblock_gone: a person lets the address of a node go that Kubernetes does not know any more.

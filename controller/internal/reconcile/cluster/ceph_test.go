@@ -326,11 +326,9 @@ func TestCeph_budget(t *testing.T) {
 	if err := k.client.Update(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
+	k.groups("active+remapped+backfilling")
 	k.until(budget(0, cephname.LabelID+" notin ("))
-	c = k.get("files")
-	if c.Spec.Maintenance = nil; k.client.Update(t.Context(), c) != nil {
-		t.Fatal("maintenance does not end")
-	}
+	k.groups("active+clean")
 	k.until(budget(1, ""))
 }
 

@@ -132,6 +132,11 @@ func TestCeph_encryptedDiskIsBack(t *testing.T) {
 			k.model.OSDs[i].Up = k.model.OSDs[i].Up && k.model.OSDs[i].UUID != uuid
 		}
 	})
+	k.passes(3)
+	if !k.agents["n1"].Marks("sdb").Moved {
+		t.Fatal("the pod of an OSD that only begins was replaced")
+	}
+	k.begunAnew(uuid)
 	k.until(func(c *v1alpha1.Cluster) string {
 		if k.agents["n1"].Marks("sdb").Moved {
 			return "nobody opened the disk anew"
@@ -140,6 +145,25 @@ func TestCeph_encryptedDiskIsBack(t *testing.T) {
 	})
 	if m := k.agents["n1"].Marks("sdb"); m.Moved || !m.Mapped || len(m.Headers) != 2 {
 		t.Errorf("the disk is %+v", m)
+	}
+}
+
+// begunAnew has the daemon of an OSD end in its pod, and begin again there.
+func (k *kubelet) begunAnew(uuid string) {
+	k.t.Helper()
+	var pods corev1.PodList
+	if err := k.client.List(k.t.Context(), &pods, client.InNamespace(cephname.Namespace), client.MatchingLabels{cephname.LabelDaemon: cephname.DaemonOSD}); err != nil {
+		k.t.Fatal(err)
+	}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		if p.Annotations[cephname.AnnotationOSD] != uuid {
+			continue
+		}
+		p.Status.ContainerStatuses[0].RestartCount++
+		if err := k.client.Status().Update(k.t.Context(), p); err != nil {
+			k.t.Fatal(err)
+		}
 	}
 }
 

@@ -53,7 +53,7 @@ type Workloads struct {
 	Sweeps map[string]bool
 	// OSDPods has the UUIDs of OSDs of which a pod exists.
 	OSDPods map[string]bool
-	// Opened has the UUIDs of OSDs of which a pod runs that has opened the disk, and does not do so again.
+	// Opened has the UUIDs of OSDs of which there is a pod that has opened the disk, does not do so again, and in which the daemon ended once at least.
 	Opened map[string]bool
 	// Pods counts the pods that exist, by kind of daemon: those of a Deployment that is gone can still run.
 	Pods map[string]int

@@ -105,7 +105,7 @@ func (s Step) rank() int {
 	return 2
 }
 
-// Digest identifies the step by what it does to what.
+// Digest identifies the step by what it does to what. The making of an OSD is left out: the agent compares it, and a disk that was cleared just before a process died has none any more.
 func (s Step) Digest() string {
 	c := s.Ceph
 	out := []string{s.Does, s.UID, s.On, s.Through, s.Member, c.String(), string(c.Do), c.Path, fmt.Sprint(c.First, c.Fresh), s.Daemon.Kind, s.Daemon.ID, s.Daemon.Node, s.Daemon.UUID, s.Daemon.Image, s.Text}
@@ -126,9 +126,6 @@ func (s Step) Digest() string {
 	}
 	if s.Does == v1alpha1.ActionZapOSD && s.Daemon.Secret != "" {
 		out = append(out, "secret "+s.Daemon.Secret)
-	}
-	if s.Does == v1alpha1.ActionZapOSD && s.Making != "" {
-		out = append(out, "making "+s.Making)
 	}
 	for _, d := range s.Devices {
 		out = append(out, d.Path, d.Serial, d.WWN, fmt.Sprint(d.SizeBytes))
