@@ -146,7 +146,11 @@ func (r *Reconciler) deploy(ctx context.Context, e Entry) error {
 	if err != nil {
 		return err
 	}
-	return kube.Apply(ctx, r.Client, "deployment "+d.Deployment, r.deployment(d))
+	want := r.deployment(d)
+	if err := r.keepTolerations(ctx, d, want); err != nil {
+		return err
+	}
+	return kube.Apply(ctx, r.Client, "deployment "+d.Deployment, want)
 }
 
 // remove deletes the Deployment first, so that nothing serves a driver that is not declared.

@@ -26,9 +26,6 @@ const (
 	healthPort = 8081
 	// unprivileged is the user that all containers run as.
 	unprivileged = 65532
-	// leavesAfter is how many seconds a driver stays on a node that fell silent, until it is made again elsewhere. Kubernetes would wait for five minutes, and until then nobody makes, attaches or
-	// detaches the volumes of any node. One that runs on after all is no danger: the sidecars have a leader, and each change of a shared group its epoch.
-	leavesAfter = 30
 )
 
 func (r *Reconciler) emptyDeployment(d backend.Driver) *appsv1.Deployment {
@@ -60,11 +57,6 @@ func (r *Reconciler) deployment(d backend.Driver) *appsv1ac.DeploymentApplyConfi
 		spec.WithStrategy(appsv1ac.DeploymentStrategy().WithType(appsv1.RecreateDeploymentStrategyType))
 	}
 	return appsv1ac.Deployment(name, r.Namespace).WithLabels(labels).WithSpec(spec)
-}
-
-// leaves tolerates a taint for a while.
-func leaves(taint string) *corev1ac.TolerationApplyConfiguration {
-	return corev1ac.Toleration().WithKey(taint).WithOperator(corev1.TolerationOpExists).WithEffect(corev1.TaintEffectNoExecute).WithTolerationSeconds(leavesAfter)
 }
 
 // own is our container.
