@@ -67,8 +67,8 @@ func LabelOf(kind string) string { return Group + "/" + strings.ToLower(kind) }
 
 // Annotations.
 const (
-	// AnnotationApprove approves the plan in status.plan when its value is the plan's digest. On a Cluster of type cephfs it approves one step of it that wants consent when a slash and the digest of
-	// the step follow.
+	// AnnotationApprove approves the plan in status.plan when its value is the plan's digest. On a Cluster of type cephfs it approves one step alone when a slash and the digest of the step follow:
+	// one whose consent is not empty.
 	AnnotationApprove = Group + "/approve"
 	// AnnotationApprovedWith is on a Member whose plan was approved with that of its storage; its value is the digest that was approved
 	// there.

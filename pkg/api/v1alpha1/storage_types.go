@@ -133,7 +133,7 @@ type Problem struct {
 // Plan is an ordered list of steps with a digest over them.
 type Plan struct {
 	// Digest over the steps, the identities of everything that they touch, and the offer. The annotation quarry.storage/approve with this value
-	// approves it.
+	// approves it. On a Cluster of type cephfs a slash and the digest of one step may follow, if the consent of that step is not empty: then it alone is approved.
 	Digest string `json:"digest"`
 	// Offer tells the plan from the same one that was shown before and is over: an approval of that one does not count for this one. Of a storage it is that of the
 	// steps of no host.
@@ -196,6 +196,6 @@ type PlanStep struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Consent string `json:"consent,omitempty"`
-	// Digest of the step and the identities of its devices.
+	// Digest of the step and the identities of its devices. It approves nothing without that of the plan.
 	Digest string `json:"digest"`
 }

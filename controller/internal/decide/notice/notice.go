@@ -57,11 +57,18 @@ func Removed(node string) Note {
 	return normal(v1alpha1.ReasonMemberRemoved, "RemoveMember", fmt.Sprintf("Host %s is not a member any more.", node))
 }
 
-// Dropped returns the event about an approval that fits no plan.
+// Dropped returns the event about an approval that fits no plan, or that is of a step which cannot be approved by itself. plan is the one that waits; nil for none.
 func Dropped(approval, where string, plan *v1alpha1.Plan) Note {
 	message := fmt.Sprintf("The approval %s fits no plan of %s and was dropped.", approval, where)
-	if plan != nil {
+	digest, step, single := strings.Cut(approval, "/")
+	switch {
+	case plan == nil:
+	case !single || digest != plan.Digest:
 		message += fmt.Sprintf(" The plan that waits has the digest %s.", plan.Digest)
+	case shows(plan, step):
+		message = fmt.Sprintf("Step %s of %s cannot be approved by itself, so the approval was dropped. To approve the plan with all of its steps, write its digest alone: %s.", step, where, digest)
+	default:
+		message = fmt.Sprintf("%q is not the digest of a step that the plan of %s shows, so the approval was dropped. The digest of the plan is %s.", step, where, digest)
 	}
 	return Note{corev1.EventTypeWarning, v1alpha1.ReasonApprovalDropped, "Approve", message}
 }
@@ -69,6 +76,11 @@ func Dropped(approval, where string, plan *v1alpha1.Plan) Note {
 // Over returns the event about an approval of one step that is not offered any more.
 func Over(approval, where string) Note {
 	return normal(v1alpha1.ReasonApprovalDropped, "Approve", fmt.Sprintf("The approval %s of one step of %s is over: the step was taken, or cannot be taken now. If the plan shows it again, approve it again.", approval, where))
+}
+
+// shows reports whether a plan has a step of a digest, as far as its status tells.
+func shows(plan *v1alpha1.Plan, step string) bool {
+	return slices.Contains(plan.Whole, step) || slices.ContainsFunc(plan.Steps, func(s v1alpha1.PlanStep) bool { return s.Digest == step })
 }
 
 func added(node string, before, after v1alpha1.MemberStatus) []Note {

@@ -175,3 +175,20 @@ func TestTaken(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// TestDropped_aStep: who chose a step reads what is wrong with that, and not that the plan is another one.
+func TestDropped_aStep(t *testing.T) {
+	plan := &v1alpha1.Plan{Digest: "4567", Steps: []v1alpha1.PlanStep{{Digest: "aa"}}, Whole: []string{"bb"}}
+	alone := " of Cluster pool cannot be approved by itself, so the approval was dropped. To approve the plan with all of its steps, write its digest alone: 4567."
+	for approval, want := range map[string]string{
+		"4567/aa":   "Step aa" + alone,
+		"4567/bb":   "Step bb" + alone,
+		"4567/STEP": `"STEP" is not the digest of a step that the plan of Cluster pool shows, so the approval was dropped. The digest of the plan is 4567.`,
+		"4567/":     `"" is not the digest of a step that the plan of Cluster pool shows, so the approval was dropped. The digest of the plan is 4567.`,
+		"0123/aa":   "The approval 0123/aa fits no plan of Cluster pool and was dropped. The plan that waits has the digest 4567.",
+	} {
+		if got := Dropped(approval, "Cluster pool", plan); got.Message != want || got.Kind != isWarning || got.Reason != v1alpha1.ReasonApprovalDropped {
+			t.Errorf("%s: %+v", approval, got)
+		}
+	}
+}
