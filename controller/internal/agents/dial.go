@@ -23,6 +23,13 @@ const bufferBytes = 4 << 10
 // maxMessageBytes bounds a report: thousands of devices fit.
 const maxMessageBytes = 16 << 20
 
+// dialLimit bounds the TCP part of an attempt to connect, which the kernel of a machine answers however busy its agent is; it begins one again after a second. The handshake that follows has what is left of
+// attemptLimit.
+const (
+	dialLimit    = 2500 * time.Millisecond
+	attemptLimit = 5 * time.Second
+)
+
 // connect prepares a connection; it is made when it is first used. tried is told of each attempt.
 func (p *Pool) connect(node, address string, tried func(began time.Time, err error)) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("passthrough:///"+address,
@@ -33,7 +40,7 @@ func (p *Pool) connect(node, address string, tried func(began time.Time, err err
 			tried(began, err)
 			return conn, err
 		}),
-		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 5 * time.Second, Backoff: backoff.Config{
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: attemptLimit, Backoff: backoff.Config{
 			BaseDelay: minPause, Multiplier: 1.6, Jitter: max(0, p.cfg.Jitter), MaxDelay: maxPause,
 		}}),
 		grpc.WithReadBufferSize(bufferBytes), grpc.WithWriteBufferSize(bufferBytes),
@@ -53,7 +60,7 @@ func (p *Pool) connect(node, address string, tried func(began time.Time, err err
 // dialTCP connects to an agent over the network.
 func dialTCP(ctx context.Context, address string) (net.Conn, error) {
 	// The kernel notices a peer that went away without a word after 4 + 2×2 s.
-	dialer := net.Dialer{Timeout: 5 * time.Second, KeepAliveConfig: net.KeepAliveConfig{
+	dialer := net.Dialer{Timeout: dialLimit, KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: 4 * time.Second, Interval: 2 * time.Second, Count: 2,
 	}}
 	return dialer.DialContext(ctx, "tcp", address)

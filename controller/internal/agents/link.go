@@ -31,9 +31,10 @@ type link struct {
 	cancel context.CancelFunc
 	// timer declares the node down when it is not stopped in time.
 	timer *time.Timer
-	// silent is since when each attempt to connect was left unanswered, and silence for how long until the last one ended; zero once one was answered, if only by a refusal.
-	silent  time.Time
-	silence time.Duration
+	// silent is since when each attempt to connect was left unanswered, silence for how long until the last one ended, and attempts how many there were; zero once one was answered, if only by a refusal.
+	silent   time.Time
+	silence  time.Duration
+	attempts int
 	// why is the last error, for the message. It is settled once an attempt to connect has failed: it must not change with
 	// every attempt that fails in another way.
 	why     string
@@ -152,8 +153,11 @@ func (l *link) hangUp() {
 	}
 	l.address, l.podUID, l.conn, l.cancel = "", "", nil, nil
 	l.haveDevices, l.haveGroups, l.settled = false, false, false
-	l.silent, l.silence = time.Time{}, 0
+	l.heardOf()
 }
+
+// heardOf notes that the machine answers, or that nothing is known of it. The caller holds the lock.
+func (l *link) heardOf() { l.silent, l.silence, l.attempts = time.Time{}, 0, 0 }
 
 // tried takes in what became of an attempt to connect.
 func (l *link) tried(ctx context.Context, began time.Time, err error) {
@@ -163,20 +167,21 @@ func (l *link) tried(ctx context.Context, began time.Time, err error) {
 	case ctx.Err() != nil:
 		return
 	case !unanswered(err):
-		l.silent, l.silence = time.Time{}, 0
+		l.heardOf()
 		return
 	case l.silent.IsZero():
 		l.silent = began
 	}
 	l.silence = time.Since(l.silent)
+	l.attempts++
 	if l.settled && l.away() {
 		l.deadline(0)
 	}
 }
 
-// away reports whether a node that was never reached is not just starting: its machine has left every attempt unanswered for a while. The caller holds the lock.
+// away reports whether a node that was never reached is not just starting: its machine has left every attempt unanswered for a while, and more than one: a single one may be lost. The caller holds the lock.
 func (l *link) away() bool {
-	return l.state.Agent == decide.AgentConnecting && l.silence >= l.pool.cfg.Silence
+	return l.state.Agent == decide.AgentConnecting && l.attempts > 1 && l.silence >= l.pool.cfg.Silence
 }
 
 // complete reports whether the present session has reported all that it watches. The caller holds the lock.

@@ -445,6 +445,47 @@ func TestPool_absentMachine(t *testing.T) {
 	}
 }
 
+// TestPool_absentMachineIsNotLeftToChance: how many attempts it takes does not depend on whether one takes a moment longer.
+func TestPool_absentMachineIsNotLeftToChance(t *testing.T) {
+	for name, c := range map[string]struct {
+		// attempt is how long each attempt takes; the node is still connecting after there, and away after gone.
+		attempt, there, gone time.Duration
+	}{
+		"as long as the dialer lets it":     {dialLimit, 5 * time.Second, 5300 * time.Millisecond},
+		"a moment less":                     {dialLimit - 50*time.Millisecond, 5 * time.Second, 5300 * time.Millisecond},
+		"a moment more":                     {dialLimit + 50*time.Millisecond, 5 * time.Second, 5400 * time.Millisecond},
+		"no longer than the network needs":  {time.Millisecond, 3900 * time.Millisecond, 8 * time.Second},
+		"as long as the whole attempt may":  {attemptLimit, 10 * time.Second, 10500 * time.Millisecond},
+		"one takes as long as the silence":  {4 * time.Second, 8 * time.Second, 8500 * time.Millisecond},
+		"one takes longer than the silence": {4500 * time.Millisecond, 9 * time.Second, 9500 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := New(t.Context(), Config{
+					TLS: func(string) (*tls.Config, error) { return nil, errors.New("nobody answered") },
+					Dial: func(ctx context.Context, _ string) (net.Conn, error) {
+						select {
+						case <-ctx.Done():
+						case <-time.After(c.attempt):
+						}
+						return nil, context.DeadlineExceeded
+					},
+				})
+				defer p.Close()
+				p.SetAddress("n1", "192.0.2.1:1", "pod")
+				time.Sleep(c.there)
+				if n := p.Node("n1"); n.Agent != decide.AgentConnecting {
+					t.Errorf("after %s: %+v", c.there, n)
+				}
+				time.Sleep(c.gone - c.there)
+				if n := p.Node("n1"); n.Agent != decide.AgentUnreachable {
+					t.Errorf("after %s: %+v", c.gone, n)
+				}
+			})
+		})
+	}
+}
+
 func TestPool_anotherNodeAnswers(t *testing.T) {
 	a := agenttest.New(t, agenttest.Options{NodeName: "n2"})
 	p := newPool(t, a.CA)
