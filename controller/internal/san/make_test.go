@@ -2,9 +2,13 @@ package san
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/pkg/sharedlun"
@@ -132,7 +136,11 @@ func TestSan_settles(t *testing.T) {
 				if !taken(false) {
 					t.Error("nobody answered, and the turn is given back")
 				}
-				time.Sleep(max(c.free, time.Minute))
+				if c.free > 0 {
+					time.Sleep(c.free)
+				} else {
+					time.Sleep(time.Minute)
+				}
 				synctest.Wait()
 				if is := taken(false); is != (c.free == 0) {
 					t.Errorf("in the end: %+v", b.record)
@@ -143,6 +151,53 @@ func TestSan_settles(t *testing.T) {
 				driver := New(Config{Self: "csi/1", Nodes: b, Fleet: b, Leases: b, Patience: time.Hour})
 				if err := driver.Turn(t.Context(), ref, func(context.Context, *Turn) error { return nil }); err != nil {
 					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestSan_settlesWhatIsLeftLater: the time in which a turn is settled begins anew when a later one has no answer either, and the log says why it was not settled in time.
+func TestSan_settlesWhatIsLeftLater(t *testing.T) {
+	for name, c := range map[string]struct {
+		// answers is after which time the node answers, log what is logged until then.
+		answers time.Duration
+		log     string
+	}{
+		"the node answers in time":  {answers: 70 * time.Second},
+		"the node answers too late": {answers: 10 * time.Minute, log: "no node that may write to the LUN answers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &blank{fleet: newFleet("n1")}
+				b.lose, b.group = 1, sharedlun.Group{}
+				var log strings.Builder
+				ctx := logr.NewContext(t.Context(), funcr.New(func(_, args string) { log.WriteString(args + "\n") }, funcr.Options{}))
+				silent := func(is bool) {
+					b.mu.Lock()
+					defer b.mu.Unlock()
+					b.silent["n1"] = is
+				}
+				engine := New(Config{Self: "engine/1", Nodes: b, Maker: b, Fleet: b, Leases: b, Patience: time.Minute, Settle: time.Second})
+				for _, after := range []time.Duration{0, 50 * time.Second} {
+					time.Sleep(after)
+					if _, err := engine.MakeGroup(ctx, ref, "a", ""); err == nil {
+						t.Fatal("it was answered")
+					}
+					silent(true)
+				}
+				time.Sleep(c.answers - 50*time.Second)
+				synctest.Wait()
+				if lines := strings.Count(log.String(), "\n"); (lines > 0) != (c.log != "") || lines > 1 || !strings.Contains(log.String(), c.log) {
+					t.Errorf("logged was %q", log.String())
+				}
+				silent(false)
+				time.Sleep(45 * time.Second)
+				synctest.Wait()
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				if settled := b.record.Taken == ""; settled != (c.log == "") {
+					t.Errorf("in the end: %+v", b.record)
 				}
 			})
 		})

@@ -135,8 +135,8 @@ type memory struct {
 	waiting int
 	// unanswered is the node that a change of this process was sent to which has no answer; empty when all have one.
 	unanswered string
-	// settling is true while that is being settled.
-	settling bool
+	// settling is until when that is tried to be settled; zero while nobody does.
+	settling time.Time
 	// failed are the nodes that could not read the LUN as the writer, or were refused, and when.
 	failed map[string]time.Time
 	// late is the version over which this process's last write of the record that had no answer was made: as long as it is the record's version, that write may arrive.

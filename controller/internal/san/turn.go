@@ -27,6 +27,8 @@ type Turn struct {
 	Group sharedlun.Group
 	// blank is true for a turn in which there may be no group: it is made or removed.
 	blank bool
+	// settles is true for a turn that is taken only to settle what an earlier one left without an answer.
+	settles bool
 }
 
 // Turn takes the turn for a group and calls do. What do was told by nodes counts until it returns, and no longer.
