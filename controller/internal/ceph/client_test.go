@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -257,5 +258,40 @@ func TestOKToStop(t *testing.T) {
 	}
 	if h, err := newClient(t, c).Health(t.Context()); h != "HEALTH_OK" || err != nil {
 		t.Errorf("health %q, %v", h, err)
+	}
+}
+
+// TestRest: hosts are asked about in order, and nobody asks on once one may rest. One that cannot be told is none that may.
+func TestRest(t *testing.T) {
+	for name, tt := range map[string]struct {
+		needed, broken []int
+		want           map[string]decided.Answer
+		asked          []string
+	}{
+		"the first may":        {want: map[string]decided.Answer{"n0": decided.Yes}, asked: []string{"osd ok-to-stop 0"}},
+		"the second may":       {needed: []int{0}, want: map[string]decided.Answer{"n0": decided.No, "n1": decided.Yes}, asked: []string{"osd ok-to-stop 0", "osd ok-to-stop 1"}},
+		"the first is unknown": {broken: []int{0}, want: map[string]decided.Answer{"n1": decided.Yes}, asked: []string{"osd ok-to-stop 0", "osd ok-to-stop 1"}},
+	} {
+		c := cephtest.New(t, fsid, "n0", "n1", "n2")
+		f, err := newClient(t, c).Facts(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range tt.needed {
+			c.OSDs[i].Needed = true
+		}
+		var asked []string
+		broken := errors.New("broken")
+		c.Fail = func(args []string) error {
+			asked = append(asked, strings.Join(args, " "))
+			if slices.Contains(tt.broken, len(asked)-1) {
+				return broken
+			}
+			return nil
+		}
+		got, err := newClient(t, c).Rest(t.Context(), *f.Map, "n0", "n1", "n2")
+		if !maps.Equal(got, tt.want) || !slices.Equal(asked, tt.asked) || errors.Is(err, broken) != (len(tt.broken) > 0) {
+			t.Errorf("%s: %v, asked %q, %v", name, got, asked, err)
+		}
 	}
 }

@@ -200,7 +200,7 @@ func (c *Client) safeToDestroy(ctx context.Context, id int) (ceph.Answer, error)
 	return ceph.No, nil
 }
 
-// Rest asks, by host, whether all of its OSDs that run may be stopped at once. About one of which it cannot be told nothing is in the answer.
+// Rest asks, host by host, whether all of its OSDs that run may be stopped at once, until one may. About those that were not asked, and one of which it cannot be told, nothing is in the answer.
 func (c *Client) Rest(ctx context.Context, m ceph.Map, hosts ...string) (map[string]ceph.Answer, error) {
 	out, failed := map[string]ceph.Answer{}, error(nil)
 	for _, h := range hosts {
@@ -216,6 +216,9 @@ func (c *Client) Rest(ctx context.Context, m ceph.Map, hosts ...string) (map[str
 		answer, err := c.okToStop(ctx, ids...)
 		if failed = errors.Join(failed, err); err == nil {
 			out[h] = answer
+		}
+		if answer == ceph.Yes || ctx.Err() != nil {
+			break
 		}
 	}
 	return out, failed

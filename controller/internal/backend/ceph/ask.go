@@ -24,6 +24,8 @@ const (
 	question = 90 * time.Second
 	// command bounds one command, and the start of the program that performs it: on a node that has much to do that takes a quarter of a minute.
 	command = 40 * time.Second
+	// resting bounds all that is asked only to let more OSDs go at once. Fences wait for the end of a question; a drain that gets no answer waits for the next one.
+	resting = 10 * time.Second
 )
 
 // ask has Ceph asked, unless what it said is young or it is being asked, waits a moment for that, and puts what is known into an observation.
@@ -112,26 +114,33 @@ func (b *Backend) question(ctx context.Context, c *v1alpha1.Cluster, about topic
 		// The whole is asked again with those OSDs: an answer about them alone could be of another moment.
 		told.Facts, err = client.Facts(ctx, ids...)
 	}
-	var restErr error
-	if told.Map != nil {
-		told.Rest, restErr = client.Rest(ctx, *told.Map, decideceph.Resting(about.hosts, *told.Map)...)
-	}
 	overview, overviewErr := client.Overview(ctx)
 	told.Health, told.Checks, told.Filesystem = overview.Health, overview.Checks, overview.Filesystem
 	told.TotalBytes, told.AvailableBytes = overview.TotalBytes, overview.AvailableBytes
 	blocked, blockedErr := b.blocked(ctx, client)
 	told.Blocked = blocked
-	err = errors.Join(err, restErr, overviewErr, blockedErr)
+	err = errors.Join(err, overviewErr, blockedErr)
 	if told.Filesystem == decideceph.Yes && told.Daemons != nil {
 		err = errors.Join(err, b.group(ctx, c, client, told))
-	}
-	if err != nil {
-		told.Problem = err.Error()
 	}
 	if about.dashboard && told.Daemons != nil {
 		told.Commands = commands(ctx, client, *told.Daemons)
 	}
+	if told.Map != nil && told.Groups != nil {
+		err = errors.Join(err, rest(ctx, client, about.hosts, told))
+	}
+	if err != nil {
+		told.Problem = err.Error()
+	}
 	return told, err
+}
+
+// rest asks which host may have all of its OSDs stopped. It comes last: everything else is known if the manager hangs.
+func rest(ctx context.Context, client *ceph.Client, hosts []decideceph.Host, told *view.Told) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, resting)
+	defer cancel()
+	told.Rest, err = client.Rest(ctx, *told.Map, decideceph.Resting(hosts, *told.Map)...)
+	return err
 }
 
 // commands finds out whether the manager that is active knows the commands of the dashboard. One that does not answer is no problem of anything else.

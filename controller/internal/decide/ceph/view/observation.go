@@ -119,6 +119,6 @@ type Told struct {
 	// ImageVersion is the version of the programs in ImageOf, the image of the spec; zero when it is not known.
 	ImageVersion ceph.Version
 	ImageOf      string
-	// Rest says, by host, whether all of its OSDs may be stopped at once.
+	// Rest says, by host, whether all of its OSDs may be stopped at once. Of hosts that nobody asked about it says nothing.
 	Rest map[string]ceph.Answer
 }

@@ -1,0 +1,65 @@
+package ceph
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"quarry.storage/quarry/controller/internal/ceph"
+	"quarry.storage/quarry/controller/internal/ceph/cephtest"
+	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
+)
+
+// hanging is a Ceph whose manager does not answer what begins so.
+type hanging struct {
+	*cephtest.Cluster
+	begins string
+	asked  []string
+}
+
+func (h *hanging) Run(ctx context.Context, cmd ceph.Command) (ceph.Result, error) {
+	if line := strings.Join(cmd.Args, " "); strings.HasPrefix(line, h.begins) {
+		h.asked = append(h.asked, line)
+		<-ctx.Done()
+		return ceph.Result{}, ctx.Err()
+	}
+	return h.Cluster.Run(ctx, cmd)
+}
+
+// TestQuestion_managerHangs: what lets more OSDs go at once is asked last and for a few seconds, so that the filesystem, the blocklist and with them the fences do not wait for it.
+func TestQuestion_managerHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, c, _, _ := keyed(t, nil)
+		model := &hanging{Cluster: cephtest.New(t, fsid, "n0", "n1", "n2"), begins: "osd ok-to-stop"}
+		model.Blocked = []string{"10.0.0.9:0/0"}
+		b.Runner = func(string) ceph.Runner { return model }
+		resting := []decideceph.Host{{Name: "n0", Maintenance: true}, {Name: "n1", Maintenance: true}, {Name: "n2", Maintenance: true}}
+		begun := time.Now()
+		told, err := b.question(t.Context(), c, topics{hosts: resting})
+		if took := time.Since(begun); took > 15*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		if err == nil || !strings.Contains(told.Problem, "ok-to-stop") || len(told.Rest) > 0 {
+			t.Errorf("%v: %q, %v", err, told.Problem, told.Rest)
+		}
+		if told.Filesystem == decideceph.Unknown || told.Blocked == nil || !slices.Equal(model.asked, []string{"osd ok-to-stop 0"}) {
+			t.Errorf("filesystem %s, blocked %v, asked %q", told.Filesystem, told.Blocked, model.asked)
+		}
+	})
+}
+
+// TestQuestion_noManager: nobody waits for a manager that is not there.
+func TestQuestion_noManager(t *testing.T) {
+	b, c, _, _ := keyed(t, nil)
+	model := &hanging{Cluster: cephtest.New(t, fsid, "n0"), begins: "osd ok-to-stop"}
+	model.Managers = nil
+	b.Runner = func(string) ceph.Runner { return model }
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if told, err := b.question(ctx, c, topics{hosts: []decideceph.Host{{Name: "n0", Maintenance: true}}}); err == nil || len(model.asked) > 0 || told.Quorum == nil {
+		t.Errorf("%v, asked %q", err, model.asked)
+	}
+}
