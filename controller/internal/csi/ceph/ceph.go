@@ -27,7 +27,7 @@ type Config struct {
 	// Connect returns what runs the commands of the Ceph cluster with an FSID. It fails where nothing can.
 	Connect func(ctx context.Context, fsid string) (ceph.Runner, error)
 	Log     logr.Logger
-	// Patience is how long a call waits for the copy that it makes. One that takes longer goes on, and is waited for by the next call; zero means that none waits.
+	// Patience is how long a call waits for the copy that it makes. One that takes longer goes on, and is waited for by the next call; zero means that none waits. Only a few calls wait at a time.
 	Patience time.Duration
 }
 
@@ -35,6 +35,8 @@ type Config struct {
 type Backend struct {
 	Config
 	persistent frame.PersistentVolumes
+	// waiting has an entry for each call that waits for a copy.
+	waiting chan struct{}
 }
 
 var (
@@ -45,7 +47,9 @@ var (
 
 // New makes a Backend.
 func New(cfg Config) *Backend {
-	return &Backend{Config: cfg, persistent: frame.PersistentVolumes{Reader: cfg.Reader, Driver: v1alpha1.DriverCephFS}}
+	return &Backend{
+		Config: cfg, persistent: frame.PersistentVolumes{Reader: cfg.Reader, Driver: v1alpha1.DriverCephFS}, waiting: make(chan struct{}, waiters),
+	}
 }
 
 // Driver describes the driver: every node reaches every volume, nothing is attached, and Ceph keeps volumes within their size.

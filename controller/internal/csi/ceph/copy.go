@@ -3,7 +3,6 @@ package ceph
 import (
 	"context"
 	"errors"
-	"time"
 
 	"quarry.storage/quarry/controller/internal/ceph/subvolume"
 	"quarry.storage/quarry/controller/internal/csi/frame"
@@ -56,26 +55,6 @@ func (s site) beginCopy(ctx context.Context, w frame.Wish, of subvolume.Source) 
 		}
 	}
 	return s.Copy(ctx, of, w.Name)
-}
-
-// looks is how often a call looks whether the copy that it waits for is whole.
-const looks = 40
-
-// await waits for a copy, and returns it as it is then. Callers ask again for one that takes longer.
-func (s site) await(ctx context.Context, v subvolume.Volume, patience time.Duration) (subvolume.Volume, error) {
-	for begun := time.Now(); v.State == subvolume.Copying && time.Since(begun) < patience; {
-		select {
-		case <-ctx.Done():
-			return v, nil
-		case <-time.After(patience / looks):
-		}
-		now, err := s.Volume(ctx, v.Name)
-		if err != nil {
-			return v, err
-		}
-		v = now
-	}
-	return v, nil
 }
 
 // finishCopy makes a copy that is whole as large as is wanted, and removes the snapshot that was made for it. A copy is never smaller than its source.

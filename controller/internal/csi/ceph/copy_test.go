@@ -1,15 +1,26 @@
 package ceph_test
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/go-logr/logr"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
 
+	runner "quarry.storage/quarry/controller/internal/ceph"
+	"quarry.storage/quarry/controller/internal/ceph/cephtest"
+	"quarry.storage/quarry/controller/internal/csi/ceph"
+	"quarry.storage/quarry/controller/internal/csi/frame"
+	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephvolume"
 )
 
@@ -73,8 +84,8 @@ func TestCopies_areReadyWhenWhole(t *testing.T) {
 
 // TestCopies_areWaitedFor: a copy that is whole soon is returned by the call that began it, and one that is not is waited for by another call.
 func TestCopies_areWaitedFor(t *testing.T) {
-	s := patient(t, 4*time.Second)
-	s.ceph.Volumes.Looks = 6
+	s := patient(t, time.Minute)
+	s.ceph.Volumes.Looks = 3
 	s.create(pvc)
 	v, err := s.CreateVolume(t.Context(), request(pvc2, fromVolume(handle(pvc)), sized(2*gib)))
 	if err != nil || v.GetVolume().GetCapacityBytes() != 2*gib || strings.Contains(s.left(), "@") {
@@ -91,6 +102,52 @@ func TestCopies_areWaitedFor(t *testing.T) {
 	}
 	_, err = s.CreateVolume(t.Context(), request(pvc2))
 	wantCode(t, "an empty volume of the name", err, codes.AlreadyExists)
+}
+
+// TestCopies_areLookedAtSeldom: of many copies that take long only a few are waited for, and these are looked at less and less often. The other calls are to come again at once.
+func TestCopies_areLookedAtSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const calls, waiting, most = 50, 4, 8
+		c := v1alpha1.Cluster{}
+		c.Name, c.UID, c.Spec.StorageType = "shared", types.UID(owner), v1alpha1.StorageTypeCephFS
+		m := cephtest.New(t, owner, "n0", "n1", "n2")
+		m.Servers, m.Volumes = []string{"m"}, cephtest.NewVolumes()
+		b := ceph.New(ceph.Config{Reader: &cache{clusters: []v1alpha1.Cluster{c}}, Log: logr.Discard(), Patience: 20 * time.Second, Connect: func(context.Context, string) (runner.Runner, error) { return m, nil }})
+		wish := frame.Wish{Name: pvc, Parameters: map[string]string{v1alpha1.ParameterCluster: owner}, Size: volume.Range{Required: gib}}
+		if _, err := b.CreateVolume(t.Context(), wish); err != nil {
+			t.Fatal(err)
+		}
+		m.Volumes.Looks = 1 << 20
+		took := make(chan time.Duration, calls)
+		for i := range calls {
+			one := wish
+			one.Name, one.Source = fmt.Sprintf("pvc-11111111-2222-4333-8444-%012d", i), &frame.Source{Handle: handle(pvc)}
+			go func() {
+				begun := time.Now()
+				if _, err := b.CreateVolume(t.Context(), one); err == nil || !strings.Contains(err.Error(), "is being copied") {
+					t.Errorf("%s: %v", one.Name, err)
+				}
+				took <- time.Since(begun)
+			}()
+		}
+		synctest.Wait()
+		looks := 0
+		m.Fail = func(args []string) error {
+			if slices.Contains(args, "info") {
+				looks++
+			}
+			return nil
+		}
+		waited := 0
+		for range calls {
+			if <-took >= 20*time.Second {
+				waited++
+			}
+		}
+		if waited != waiting || looks < waiting || looks > waiting*most {
+			t.Errorf("%d calls waited, and looked %d times", waited, looks)
+		}
+	})
 }
 
 func TestCopies_thatFail(t *testing.T) {

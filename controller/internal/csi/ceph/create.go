@@ -40,7 +40,7 @@ func (b *Backend) create(ctx context.Context, w frame.Wish) (frame.Volume, error
 		v, err = s.begin(ctx, w, from, v, size)
 	}
 	if err == nil && v.State == subvolume.Copying && same(v, from) == nil {
-		v, err = s.await(ctx, v, b.Patience)
+		v, err = b.await(ctx, s, v)
 	}
 	if err != nil {
 		return frame.Volume{}, err
