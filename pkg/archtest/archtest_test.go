@@ -38,7 +38,7 @@ func load(t *testing.T) []listed {
 
 // list asks the go command once for all tests.
 var list = sync.OnceValues(func() ([]listed, error) {
-	cmd := exec.Command("go", "list", "-tags=e2e,hostroot,sanity", "-json=ImportPath,Dir,GoFiles,CgoFiles,Imports,TestImports,XTestImports,Deps", "./...")
+	cmd := exec.Command("go", "list", "-tags=cephbox,e2e,hostroot,sanity", "-json=ImportPath,Dir,GoFiles,CgoFiles,Imports,TestImports,XTestImports,Deps", "./...")
 	cmd.Dir = filepath.Join("..", "..")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

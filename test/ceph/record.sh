@@ -6,7 +6,7 @@
 # answers about subvolumes, keys and blocklists are recorded in place of those about daemons, which takes three. With "dashboard" it is those about
 # the dashboard, of a ROOT that has Debian's package ceph-mgr-dashboard, and of one that has not. With "dead" it is those about an OSD that dies,
 # and with "shared" the rule that the first monitor makes if copies may share a host. With "sanity" OUT is the test of controller/internal/csi/ceph, built with
-# the tag hostroot: it runs csi-sanity against the Ceph, and nothing is recorded.
+# the tag cephbox: it runs csi-sanity against the Ceph, and nothing is recorded.
 set -eu
 if [ "${4:-}" != inside ]; then
   exec unshare --net --pid --fork --mount --kill-child "$0" "$1" "$2" "${3:-daemons}" inside

@@ -1,4 +1,4 @@
-//go:build hostroot
+//go:build cephbox
 
 package ceph_test
 
@@ -35,11 +35,15 @@ func (b inBox) Run(ctx context.Context, cmd runner.Command) (runner.Result, erro
 	return runner.Result{Stdout: out.Bytes(), Stderr: said.Bytes()}, err
 }
 
-// TestSanityReal runs csi-sanity against the real Ceph that test/ceph/record.sh brings up, without a kernel that mounts: the cases of the controller service.
+// TestSanityReal runs csi-sanity against the real Ceph that test/ceph/record.sh brings up, without a kernel that mounts: the cases of the controller service. No suite runs it. Root
+// runs it so, where ROOT is an unpacked image of Ceph:
+//
+//	CGO_ENABLED=0 go test -c -tags cephbox -o /tmp/sanity.test ./controller/internal/csi/ceph
+//	test/ceph/record.sh ROOT /tmp/sanity.test sanity
 func TestSanityReal(t *testing.T) {
 	root := os.Getenv("CEPH_BOX")
 	if root == "" {
-		t.Skip("test/ceph/record.sh runs it: it needs a Ceph that runs in the unpacked image that CEPH_BOX names")
+		t.Fatal("it needs a Ceph that runs in the unpacked image that CEPH_BOX names: test/ceph/record.sh has one")
 	}
 	c := v1alpha1.Cluster{}
 	c.Name, c.UID, c.Spec.StorageType = "shared", types.UID(owner), v1alpha1.StorageTypeCephFS
