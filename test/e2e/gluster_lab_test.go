@@ -141,7 +141,7 @@ func withGluster(t *testing.T) {
 // it starts the container again.
 func killLeader(t *testing.T, before string) (leader string) {
 	t.Helper()
-	eventually(t, time.Minute, "a controller leads", func(ctx context.Context) error {
+	eventually(t, limitPod, "a controller leads", func(ctx context.Context) error {
 		lease := &coordinationv1.Lease{}
 		if err := kube.Get(ctx, client.ObjectKey{Namespace: controllerNamespace, Name: "quarry-controller"}, lease); err != nil {
 			return err

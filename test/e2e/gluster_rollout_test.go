@@ -29,7 +29,7 @@ const (
 // rolls gives the pool other images. Nothing is replaced before the volume heals itself; then etcd's pods are, and then those of the servers, one at a time. While the
 // server of a brick is away a client writes, and no other pod goes before the volume is healed.
 func (j *glusterJourney) rolls(t *testing.T) {
-	r := &roll{glusterJourney: j, t: t, began: time.Now(), left: glusterPods(t), gone: map[types.UID]bool{}, owed: map[string]bool{}}
+	r := &roll{glusterJourney: j, t: t, began: time.Now(), left: glusterPods(t), gone: map[types.UID]bool{}, back: map[types.UID]bool{}, owed: map[string]bool{}}
 	for _, n := range withBrick(t.Context(), t, true) {
 		r.owed[n.Name+"-0"] = true
 	}
@@ -74,6 +74,8 @@ type roll struct {
 	left  map[string]corev1.Pod
 	gone  map[types.UID]bool
 	order []string
+	// back are the pods in their places that were ready once.
+	back map[types.UID]bool
 	// owed are the servers with a brick of which a client has to write while they are away.
 	owed map[string]bool
 	last string
@@ -113,12 +115,16 @@ func (r *roll) look(ctx context.Context) error {
 	return nil
 }
 
-// compare returns which pods of before are still there, and which serve nobody. It notes each that was asked to end.
+// compare returns which pods of before are still there, and which were asked to end and have no successor yet that was ready. One that is not ready for another reason is not replaced. It notes each that was
+// asked to end.
 func (r *roll) compare(ctx context.Context, now map[string]corev1.Pod) (old, away []string) {
 	for name, before := range r.left {
 		p, there := now[name]
 		same := there && p.UID == before.UID
-		if !there || p.DeletionTimestamp != nil || !ready(p) {
+		if there && !same && ready(p) {
+			r.back[p.UID] = true
+		}
+		if !there || p.DeletionTimestamp != nil || !same && !r.back[p.UID] {
 			away = append(away, name)
 		}
 		if same {

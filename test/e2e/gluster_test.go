@@ -170,22 +170,46 @@ func (j *glusterJourney) leaves(t *testing.T) {
 	}
 	n := full[0]
 	removeGlusterNode(t, n)
-	reasons, kills, leader := map[string]bool{}, 0, ""
-	waitRemoved(t, n, func(one *v1alpha1.GlusterNode) {
-		if c := meta.FindStatusCondition(one.Status.Conditions, v1alpha1.ConditionDrained); c != nil {
-			reasons[c.Reason] = true
-		}
+	seen := drainReasons(t, n)
+	kills, leader := 0, ""
+	waitRemoved(t, n, func(*v1alpha1.GlusterNode) {
 		if kills < 15 {
 			leader = killLeader(t, leader)
 			kills++
 		}
 	})
 	t.Logf("the controller was killed %d times", kills)
-	if !reasons[v1alpha1.ReasonHealing] || !reasons[v1alpha1.ReasonDrained] {
+	if reasons := seen(); !reasons[v1alpha1.ReasonHealing] || !reasons[v1alpha1.ReasonDrained] {
 		t.Errorf("it was not drained: %v", reasons)
 	}
 	eventually(t, limitPool, "another node is there", poolRuns(j.c))
 	noClaims(t, n.Name)
+}
+
+// drainReasons looks all the time at why a node is not drained yet, also while the test waits for something else. The result ends that, and returns all reasons that were seen.
+func drainReasons(t *testing.T, n v1alpha1.GlusterNode) (seen func() map[string]bool) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	reasons, done := map[string]bool{}, make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			one := &v1alpha1.GlusterNode{}
+			if err := kube.Get(ctx, client.ObjectKeyFromObject(&n), one); err == nil {
+				if c := meta.FindStatusCondition(one.Status.Conditions, v1alpha1.ConditionDrained); c != nil {
+					reasons[c.Reason] = true
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}()
+	stop := func() map[string]bool {
+		cancel()
+		<-done
+		return reasons
+	}
+	t.Cleanup(func() { stop() })
+	return stop
 }
 
 // removeGlusterNode deletes a node as docs/gluster.md says.
