@@ -267,7 +267,7 @@ func waitMemberOn(t *testing.T, c *v1alpha1.StatefulCluster, node string, before
 	return found
 }
 
-// emptyOfDrivers moves the controllers of CSI drivers away from a node: Kubernetes takes minutes to make them again elsewhere once it is dead, and they are not
+// emptyOfDrivers moves the controllers of CSI drivers away from a node: once it is dead Kubernetes ends them half a minute after its taint, and they are not
 // what is looked at.
 func emptyOfDrivers(t *testing.T, node string) {
 	t.Helper()
