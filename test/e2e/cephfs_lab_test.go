@@ -246,7 +246,7 @@ func waitCephGone(t *testing.T, c *v1alpha1.Cluster) {
 func noLabel(t *testing.T, node, device string) {
 	t.Helper()
 	for _, mib := range []int{0, 1024} {
-		out := onNode(t, node, fmt.Sprintf("dd if=%s bs=1M skip=%d count=1 status=none | head -c 22 | tr -d '\\0'", device, mib))
+		out := onNode(t, node, fmt.Sprintf("dd if=%s bs=22 iflag=skip_bytes skip=%d count=1 status=none | tr -d '\\0'", device, mib<<20))
 		if strings.Contains(out, "bluestore") {
 			t.Errorf("%s on %s carries a label at %d MiB", device, node, mib)
 		}
