@@ -19,7 +19,6 @@ ARCH ?= $(shell go env GOHOSTARCH)
 BINARIES := agent controller
 RUN ?= .
 SKIP ?=
-PART ?= all
 LAB_NAME ?= quarry
 LAB := bin/lab --name $(LAB_NAME)
 IMAGES := dist/agent.tar dist/controller.tar
@@ -81,8 +80,8 @@ model: ## Run the protocol of shared LUNs over 100,000 random schedules. With a 
 
 # Lint vets; a second time costs minutes where nothing is cached.
 .PHONY: unit
-unit: deps ## Run unit, import-rule and API server tests with the race detector. RUN=regexp chooses, PART=api or PART=pure takes those with or without an API server.
-	RUN='$(RUN)' PART='$(PART)' test/unit
+unit: deps ## Run unit, import-rule and API server tests with the race detector. RUN=regexp chooses.
+	RUN='$(RUN)' test/unit
 
 .PHONY: random
 random: ## Drive Clusters on the model host through 10,000 random events. QUARRY_RANDOM_SEED=n and QUARRY_RANDOM_EVENTS=n choose others, QUARRY_TEST_TURN=n other worlds.
