@@ -193,10 +193,10 @@ func TestHost_atomicMove(t *testing.T) {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := l.run(brief, both, "pvmove", "--atomic", "--interval", "60", a, b)
+		_, err := l.run(brief, both, "pvmove", "--atomic", "--interval", "+60", a, b)
 		ended <- err
 	}()
-	// It is killed once it is on record, and looks whether it is done a minute later.
+	// It is killed once it is on record. With a plus it first looks after a minute whether it is done, even if the kernel has copied all by then.
 	vgs, _, err := l.Report(ctx, both)
 	for end := time.Now().Add(time.Minute); err == nil && vgs[0].Moving == nil && time.Now().Before(end); vgs, _, err = l.Report(ctx, both) {
 		time.Sleep(50 * time.Millisecond)
