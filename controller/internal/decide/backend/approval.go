@@ -121,8 +121,9 @@ func (r Request) vouched(steps []Step) bool {
 // status now.
 func Holds(s Step, mode v1alpha1.Approval, plan, recorded *v1alpha1.Plan, approval string) error {
 	d := s.Digest()
+	_, one, _ := ofStep(approval)
 	switch {
-	case plan != nil && !plan.Approved && binds(mode, s) && !strings.HasSuffix(approval, "/"+d):
+	case plan != nil && !plan.Approved && binds(mode, s) && one != d:
 		return fmt.Errorf("the approval of the step was taken away, or used up, meanwhile: if the step is needed still, it is offered again")
 	case plan == nil || !plan.Approved || !binds(mode, s) || !slices.ContainsFunc(plan.Steps, func(p v1alpha1.PlanStep) bool { return p.Digest == d }):
 		return nil

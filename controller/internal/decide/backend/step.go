@@ -75,12 +75,15 @@ func apart(s Step) bool {
 // Pick returns the digest of the step that an approval is about by itself, if it is one of a step of the plan that is shown: the digest of the plan, a slash, and that of the step. It is empty for any
 // other approval.
 func Pick(shown *v1alpha1.Plan, approval string) string {
-	plan, step, one := strings.Cut(approval, "/")
+	plan, step, one := ofStep(approval)
 	if !one || shown == nil || shown.Digest != plan {
 		return ""
 	}
 	return step
 }
+
+// ofStep takes an approval apart that is of one step of a plan. It reports whether the approval is that; with any other one there is no step.
+func ofStep(approval string) (plan, step string, one bool) { return strings.Cut(approval, "/") }
 
 // picked returns the bound step that a person approved by itself; none for no such one. over: it was offered, and is not any more.
 func (r Request) picked(bound []Step) (steps []Step, over bool) {
