@@ -117,8 +117,7 @@ func (r Request) vouched(steps []Step) bool {
 	})
 }
 
-// Holds says why a step of a plan that was decided on as approved may not be begun any more; nil when it may. approval is the annotation now, and recorded the plan in the
-// status now.
+// Holds says why a step of a plan that was decided on as approved may not be begun any more; nil when it may. approval and recorded are the annotation, and the plan in the status, of now.
 func Holds(s Step, mode v1alpha1.Approval, plan, recorded *v1alpha1.Plan, approval string) error {
 	d := s.Digest()
 	_, one, _ := ofStep(approval)
