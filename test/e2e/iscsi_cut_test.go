@@ -55,7 +55,7 @@ func watchTables(t *testing.T, v *corev1.PersistentVolume) {
 	t.Helper()
 	group, _, _ := strings.Cut(v.Spec.CSI.VolumeHandle, "/")
 	// It starts no process, so that it hardly costs the node anything.
-	const watch = `touch /run/quarry-watch; setsid bash -c 'exec 9<> <(:)
+	const watch = `touch /run/quarry-watch; setsid bash -c 'exec 9<> <(:) || exit
 		while [ -e /run/quarry-watch ]; do
 			m=; for f in /sys/block/dm-*/dm/uuid; do { read -r u < "$f"; } 2>/dev/null && case $u in *-new|*-source) ;; quarry-GROUP-*) m="$m $u";; esac; done
 			echo "$EPOCHREALTIME$m"; read -rt 0.1 -u 9 || true

@@ -45,7 +45,7 @@ exit $code
 // waits for. Meanwhile all that the target says takes a while on its way: whoever made the change does not know yet that it is made.
 const reservationsWatcher = `was=$2 last=$3
 cd /sys/kernel/config/target/iscsi/$1/tpgt_1/lun/lun_0/disk/pr || exit
-exec 9<> <(:)
+exec 9<> <(:) || exit
 trap 'tc qdisc del dev vec0 root; rm -f /run/quarry-watched' EXIT
 tc qdisc replace dev vec0 root netem delay 200ms
 touch /run/quarry-watched

@@ -85,7 +85,23 @@ func buildRoot(c Config) error {
 	}, rootMounts(c, root)...)); err != nil {
 		return err
 	}
+	if err := linkDescriptors(filepath.Join(root, "dev")); err != nil {
+		return err
+	}
 	return enterRoot(root)
+}
+
+// linkDescriptors makes the names that systemd makes in a real /dev for what a
+// process has open. Without them a shell cannot open its own <(...).
+func linkDescriptors(dev string) error {
+	for name, target := range map[string]string{
+		"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2",
+	} {
+		if err := os.Symlink(target, filepath.Join(dev, name)); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // rootMounts are the mounts inside the new root, in order.
