@@ -131,6 +131,8 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 	if due {
 		o.Reading = b.read(ctx, iscsi.NewView(o, old))
 		b.memory.read(i, claims, stamp)
+		// Steps of nodes go on meanwhile: a key that was put on record since may be on the LUN already.
+		o.Granted = b.memory.granted(i.UID, w.Members)
 	}
 	if view := iscsi.NewView(o, old); !view.Compares() {
 		return view, nil

@@ -4,15 +4,19 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"quarry.storage/quarry/controller/internal/backend/iscsi/iscsitest"
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/iscsi"
 	"quarry.storage/quarry/controller/internal/decide/writer"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/nodestate"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
@@ -288,5 +292,50 @@ func TestPerform_recordMachine(t *testing.T) {
 	s.must(s.perform(record))
 	if r := s.member("n2").Spec.Reservation; r.Machine != iscsitest.Machine("machine-of-n2") {
 		t.Errorf("%+v", r)
+	}
+}
+
+// grants has a node get its key while the keys on the LUN are read.
+type grants struct {
+	Agents
+	meanwhile func()
+}
+
+func (g *grants) Reservation(ctx context.Context, node string, lun sharedlun.Identity, expected bool) (sharedlun.Reservation, error) {
+	if meanwhile := g.meanwhile; meanwhile != nil {
+		g.meanwhile = nil
+		meanwhile()
+	}
+	return g.Agents.Reservation(ctx, node, lun, expected)
+}
+
+// TestObserve_grantedMeanwhile: steps of nodes go on while the LUN is read, so that a key may be on it that the Members of the observation do not have. It is not somebody else's.
+func TestObserve_grantedMeanwhile(t *testing.T) {
+	s := newSite(t, "n1", "n2")
+	foreign := func(meanwhile func()) string {
+		agents := &grants{Agents: s.san, meanwhile: meanwhile}
+		i, w := &v1alpha1.Iscsi{}, backend.World{Members: []*v1alpha1.Member{s.member("n1"), s.member("n2")}, Started: s.now.Add(-time.Hour)}
+		s.must(s.api.Get(t.Context(), types.NamespacedName{Name: "san"}, i))
+		s.b.Agents = agents
+		v, err := s.b.Observe(t.Context(), i, w, nil)
+		s.must(err)
+		if agents.meanwhile != nil {
+			t.Fatal("the keys were not read")
+		}
+		m := backend.Member{Node: "n1", Object: w.Members[0], State: nodestate.Online}
+		if why := v.Decide(m).Finding; why.Reason == v1alpha1.ReasonForeignKeys {
+			return why.Message
+		}
+		return ""
+	}
+	if why := foreign(func() {
+		s.must(s.perform(s.step("n2", v1alpha1.ActionGrantKey), s.step("n2", v1alpha1.ActionRegisterKey)))
+	}); why != "" {
+		t.Errorf("n2 was granted the key: %s", why)
+	}
+	s.san.KeepKey(s.lun, "somebody", 0xdd)
+	s.now = s.now.Add(iscsi.Every)
+	if why := foreign(func() {}); why == "" {
+		t.Error("a key of somebody else is not told")
 	}
 }
