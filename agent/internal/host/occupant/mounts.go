@@ -46,12 +46,12 @@ func (s *search) mounted(m *mounts, pid string) {
 	dir := s.place(pid)
 	ns, err := os.Readlink(filepath.Join(dir, "ns", "mnt"))
 	if err != nil {
-		s.fail(fmt.Errorf("mounts: %w", err))
+		s.failOf(pid, fmt.Errorf("mounts: %w", err))
 		return
 	}
 	root, err := os.Readlink(filepath.Join(dir, "root"))
 	if err != nil {
-		s.fail(fmt.Errorf("mounts: %w", err))
+		s.failOf(pid, fmt.Errorf("mounts: %w", err))
 		return
 	}
 	key := ns + " " + root
@@ -64,7 +64,7 @@ func (s *search) mounted(m *mounts, pid string) {
 		return
 	}
 	if err != nil {
-		s.fail(fmt.Errorf("mounts: %w", err))
+		s.failOf(pid, fmt.Errorf("mounts: %w", err))
 		return
 	}
 	m.read[key] = true
@@ -95,7 +95,7 @@ func (s *search) node(points []point, p point, pid string) {
 	}
 	d, ok, err := s.number(place, false)
 	if err != nil {
-		s.fail(fmt.Errorf("mount %s: %w", p.path, err))
+		s.failOf(pid, fmt.Errorf("mount %s: %w", p.path, err))
 		return
 	}
 	if ok {

@@ -197,6 +197,16 @@ func (s *search) use(d Device, by string) {
 	}
 }
 
+// failOf notes what could not be looked at of a process. The kernel forbids to follow a link of one that ended after the link was found.
+func (s *search) failOf(pid string, err error) {
+	if errors.Is(err, fs.ErrPermission) {
+		if _, err := os.Lstat(filepath.Join(s.proc, pid)); errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+	}
+	s.fail(err)
+}
+
 // fail notes what could not be looked at. What is gone uses nothing.
 func (s *search) fail(err error) {
 	if !gone(err) {

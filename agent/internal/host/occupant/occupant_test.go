@@ -52,8 +52,11 @@ func newHost(t *testing.T) *host {
 		if h.asked[path]++; h.after != nil {
 			h.after()
 		}
-		if path == "/broken" {
+		switch path {
+		case "/broken":
 			return Device{}, false, unix.EIO
+		case "/dev/refused":
+			return Device{}, false, unix.EACCES
 		}
 		d, ok := h.nodes[path]
 		return d, ok, nil
@@ -192,6 +195,20 @@ func TestFind(t *testing.T) {
 				h.open("200", "4", "/dev/sda", 2)
 				h.after = func() { h.remove("proc/200") }
 			},
+		},
+		"a link of a process that has just ended": {
+			change: func(h *host) {
+				h.process("200", "udev-worker")
+				h.open("200", "4", "/dev/refused", 2)
+				h.after = func() { h.remove("proc/200") }
+			},
+		},
+		"a link that may not be followed": {
+			change: func(h *host) {
+				h.process("200", "udev-worker")
+				h.open("200", "4", "/dev/refused", 2)
+			},
+			err: "process 200: descriptor 4: permission denied",
 		},
 		"a process whose first thread has ended": {
 			change: func(h *host) {

@@ -110,19 +110,19 @@ func (s *search) open(m *mounts, pid string) []Device {
 	dir := s.place(pid)
 	f, err := os.Open(filepath.Join(dir, "fd"))
 	if err != nil {
-		s.fail(fmt.Errorf("process %s: %w", pid, err))
+		s.failOf(pid, fmt.Errorf("process %s: %w", pid, err))
 		return nil
 	}
 	defer f.Close()
 	names, err := f.Readdirnames(-1)
 	if err != nil {
-		s.fail(fmt.Errorf("process %s: %w", pid, err))
+		s.failOf(pid, fmt.Errorf("process %s: %w", pid, err))
 	}
 	var out []Device
 	for _, name := range names {
 		d, ok, err := s.descriptor(m, dir, name)
 		if err != nil {
-			s.fail(fmt.Errorf("process %s: descriptor %s: %w", pid, name, err))
+			s.failOf(pid, fmt.Errorf("process %s: descriptor %s: %w", pid, name, err))
 			continue
 		}
 		if _, wanted := s.targets[d]; ok && wanted {
