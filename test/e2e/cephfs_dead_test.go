@@ -27,6 +27,8 @@ type cephOSD struct {
 type cephMap struct {
 	OSDs      []cephOSD
 	HostFlags map[string][]string `json:"crush_node_flags"`
+	// Blocklist has until when the clients at an address are blocked.
+	Blocklist map[string]string
 }
 
 func mapOf(ctx context.Context, c *v1alpha1.Cluster) (m cephMap, err error) {

@@ -1,0 +1,276 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+)
+
+// TestCephFSHosts goes through what happens to agents, hosts and images, with one Cluster of three copies, since its making takes ten minutes, and while a pod writes: agents die while they make OSDs, a host is out of
+// service and on the blocklist until it was booted anew, the daemons get another image, a monitor moves off a host that cannot leave, and in the end nothing is left.
+func TestCephFSHosts(t *testing.T) {
+	needCeph(t)
+	patient(t, 2)
+	c := newCephCluster(t, "hosts", nodes...)
+	c.Spec.Ceph.Mons = 1
+	killInPrep(t)
+	runCeph(t, c)
+	killedInPrep(t, c)
+	w := keepWriting(t, c, nodes[0], nodes[1])
+	t.Run("OutOfService", func(t *testing.T) { hostOutOfService(t, c, w, nodes[2]) })
+	t.Run("Image", func(t *testing.T) { otherImage(t, c, w) })
+	t.Run("MonitorMoves", func(t *testing.T) { monitorMoves(t, c, w) })
+	w.end(t)
+	t.Run("Deleted", func(t *testing.T) { deletedClean(t, c) })
+}
+
+// killInPrep has the agent of each node die whenever it makes an OSD, three times: at once, and later each time.
+func killInPrep(t *testing.T) {
+	t.Helper()
+	for _, node := range nodes {
+		t.Cleanup(func() { _, _ = tryOnNode(node, "rm -f /run/ceph-killer /run/ceph-killed") }) // They are of this test alone.
+		onNode(t, node, `touch /run/ceph-killer; nohup bash -c 'n=0; while [ -e /run/ceph-killer ] && [ $n -lt 3 ]; do
+			for p in $(pgrep -f "^/usr/bin/ceph-osd --foreground --mkfs"); do
+				a=$(awk "/^PPid/ {print \$2}" /proc/$p/status); [ "${a:-1}" -gt 1 ] || continue
+				sleep 0.$((n * 3)); kill -9 "$a"; echo $n >> /run/ceph-killed; n=$((n + 1)); sleep 1; break; done
+			sleep 0.05; done' >/dev/null 2>&1 &`)
+	}
+}
+
+// killedInPrep wants that agents were killed on every node, and all OSDs up.
+func killedInPrep(t *testing.T, c *v1alpha1.Cluster) {
+	t.Helper()
+	for _, node := range nodes {
+		out := onNode(t, node, "cat /run/ceph-killed || true; rm -f /run/ceph-killer")
+		t.Logf("%s: the agent was killed %d times", node, len(strings.Fields(out)))
+		if strings.TrimSpace(out) == "" {
+			t.Errorf("the agent of %s was never killed in the making of an OSD", node)
+		}
+	}
+	allUp(t, c)
+}
+
+// allUp waits until there is an OSD for each disk of the lab, up and in, and no other one.
+func allUp(t *testing.T, c *v1alpha1.Cluster) {
+	t.Helper()
+	const want = 6
+	eventually(t, 8*time.Minute, "all OSDs are up and in", func(ctx context.Context) error {
+		m, err := mapOf(ctx, c)
+		if up, in := m.count(); err == nil && (len(m.OSDs) != want || up != want || in != want) {
+			err = fmt.Errorf("%+v", m.OSDs)
+		}
+		return err
+	})
+}
+
+// blocked wants that all clients at an address are on Ceph's blocklist, or that they are not.
+func blocked(ctx context.Context, c *v1alpha1.Cluster, address string, want bool) error {
+	m, err := mapOf(ctx, c)
+	if _, is := m.Blocklist[address+":0/0"]; err == nil && is != want {
+		err = fmt.Errorf("blocklist %v", m.Blocklist)
+	}
+	return err
+}
+
+// hostOutOfService takes the power from a host and taints it. Its clients are blocked until it was booted anew and the taint is off; its OSDs serve afterwards.
+func hostOutOfService(t *testing.T, c *v1alpha1.Cluster, w *writer, host string) {
+	n := &corev1.Node{}
+	if err := kube.Get(t.Context(), client.ObjectKey{Name: host}, n); err != nil {
+		t.Fatal(err)
+	}
+	address := ""
+	for _, a := range n.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			address = a.Address
+		}
+	}
+	const taint = corev1.TaintNodeOutOfService + "=nodeshutdown:NoExecute"
+	lab(t, "node", "kill", host)
+	t.Cleanup(func() {
+		_, _ = tryLab("kubectl", "taint", "node", host, taint+"-") // Both are done already where the test got that far.
+		_, _ = tryLab("node", "start", host)
+	})
+	lab(t, "kubectl", "taint", "node", host, taint)
+	eventually(t, 6*time.Minute, "the clients at "+address+" are blocked", func(ctx context.Context) error { return blocked(ctx, c, address, true) })
+	w.check(t)
+	lab(t, "node", "start", host)
+	eventually(t, 6*time.Minute, host+" is ready after its boot", func(ctx context.Context) error {
+		now := &corev1.Node{}
+		if err := kube.Get(ctx, client.ObjectKey{Name: host}, now); err != nil {
+			return err
+		}
+		for _, have := range now.Status.Conditions {
+			if have.Type == corev1.NodeReady && have.Status == corev1.ConditionTrue && now.Status.NodeInfo.BootID != n.Status.NodeInfo.BootID {
+				return nil
+			}
+		}
+		return fmt.Errorf("boot %s, %+v", now.Status.NodeInfo.BootID, now.Status.Conditions)
+	})
+	eventually(t, 3*time.Minute, "the Cluster says that the taint keeps them blocked", func(ctx context.Context) error {
+		now, err := getCluster(ctx, c.Name)
+		if err == nil && !strings.Contains(waitsOf(now), "node "+host+" is out of service") {
+			err = errors.New(waitsOf(now))
+		}
+		return errors.Join(err, blocked(ctx, c, address, true))
+	})
+	lab(t, "kubectl", "taint", "node", host, taint+"-")
+	eventually(t, 4*time.Minute, "the clients at "+address+" are let in", func(ctx context.Context) error { return blocked(ctx, c, address, false) })
+	allUp(t, c)
+	waitCopies(t, c)
+	// What is mounted on the host now reads and writes, and so does everybody else.
+	p := waitPod(t, pod(t, c.Name+"-again", host, "cd /data0; cat kept*.sum | md5sum -c - && date > again && sync", w.claim), corev1.PodSucceeded)
+	remove(t, p)
+	w.check(t)
+}
+
+// otherImage gives the daemons an image of another name with the same programs. Each gets it in its turn, while a pod writes.
+func otherImage(t *testing.T, c *v1alpha1.Cluster, w *writer) {
+	const image = v1alpha1.CephImage + "-again"
+	for _, node := range nodes {
+		onNode(t, node, "ctr -n k8s.io images tag --force "+v1alpha1.CephImage+" "+image)
+	}
+	update(t, c.Name, func(c *v1alpha1.Cluster) { c.Spec.Ceph.Image = image })
+	said, most := "", 0
+	eventually(t, 2*limitCeph, "every daemon has the other image", func(ctx context.Context) error {
+		now, err := getCluster(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		// An OSD is away while it starts anew, and never two of them. Ceph is not asked all the time: it has other work.
+		time.Sleep(3 * time.Second)
+		if m, err := mapOf(ctx, c); err == nil {
+			up, _ := m.count()
+			most = max(most, len(m.OSDs)-up)
+		}
+		have := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionDaemonsCurrent)
+		if have == nil {
+			return errors.New("nothing is said of the images")
+		}
+		if have.Message != said {
+			said = have.Message
+			t.Log(said)
+		}
+		if have.Status != "True" || !strings.Contains(said, image) {
+			return errors.New(said)
+		}
+		return nil
+	})
+	t.Logf("at most %d OSDs were seen down at once", most)
+	if most > 1 {
+		t.Errorf("%d OSDs were down at the same time", most)
+	}
+	all := &appsv1.DeploymentList{}
+	if err := kube.List(t.Context(), all, client.InNamespace(cephname.Namespace), client.MatchingLabels{cephname.LabelFSID: string(c.UID)}); err != nil || len(all.Items) == 0 {
+		t.Fatalf("%d Deployments: %v", len(all.Items), err)
+	}
+	for _, d := range all.Items {
+		if have := d.Spec.Template.Spec.Containers[0].Image; have != image {
+			t.Errorf("%s has %s", d.Name, have)
+		}
+	}
+	allUp(t, c)
+	waitCopies(t, c)
+	w.check(t)
+}
+
+// monitorHost is the host of the only monitor on record.
+func monitorHost(ctx context.Context, c *v1alpha1.Cluster) (string, error) {
+	all, err := membersOf(ctx, c.Name)
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, m := range all {
+		if m.Spec.Ceph != nil && m.Spec.Ceph.Monitor != nil {
+			found = append(found, string(m.Spec.Node))
+		}
+	}
+	if len(found) != 1 {
+		return "", fmt.Errorf("monitors on record are on %v", found)
+	}
+	return found[0], nil
+}
+
+// monitorMoves takes the host of the monitor off the list. The monitor moves to another host; the OSDs stay, for the third copy has no other place, and the Cluster says so for as long as it waits.
+func monitorMoves(t *testing.T, c *v1alpha1.Cluster, w *writer) {
+	from, err := monitorHost(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	update(t, c.Name, func(c *v1alpha1.Cluster) {
+		c.Spec.Hosts = nil
+		for _, node := range nodes {
+			if node != from {
+				c.Spec.Hosts = append(c.Spec.Hosts, v1alpha1.HostName(node))
+			}
+		}
+	})
+	eventually(t, limitCeph, "the monitor has moved", func(ctx context.Context) error {
+		now, err := monitorHost(ctx, c)
+		if err == nil && now == from {
+			err = errors.New("it is where it was")
+		}
+		if err != nil {
+			return err
+		}
+		h, err := healthOf(ctx, c)
+		if err == nil && len(h.Quorum) != 1 {
+			err = fmt.Errorf("quorum %v", h.Quorum)
+		}
+		return err
+	})
+	w.check(t)
+	eventually(t, 2*time.Minute, "the member says what it waits for", func(ctx context.Context) error {
+		m, err := memberOf(ctx, c.Name, from)
+		if err != nil {
+			return err
+		}
+		if m.Status.State != "failed" || m.Status.Message == "" {
+			return fmt.Errorf("%s: %s", m.Status.State, m.Status.Message)
+		}
+		t.Logf("%s: %s", from, m.Status.Message)
+		return nil
+	})
+	time.Sleep(30 * time.Second)
+	if h, err := healthOf(t.Context(), c); err != nil || h.OSDMap.Total != 6 || h.OSDMap.Up != 6 {
+		t.Errorf("%+v, %v", h, err)
+	}
+	update(t, c.Name, func(c *v1alpha1.Cluster) { c.Spec.Hosts = append(c.Spec.Hosts, v1alpha1.HostName(from)) })
+	waitRunning(t, c, limitCeph)
+	allUp(t, c)
+	w.check(t)
+}
+
+// deletedClean deletes a Cluster and looks at what stays: nothing, on the disks, on the nodes, and in the API.
+func deletedClean(t *testing.T, c *v1alpha1.Cluster) {
+	devices := devicesOf(t, c.Name)
+	if err := kube.Delete(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	waitCephGone(t, c)
+	for _, node := range nodes {
+		if len(devices[node]) == 0 {
+			t.Errorf("no device was recorded for %s", node)
+		}
+		for _, device := range devices[node] {
+			noLabel(t, node, device)
+			checkClean(t, node, device)
+		}
+		if out := onNode(t, node, "ls -A /var/lib/quarry-ceph/"+string(c.UID)+" 2>/dev/null || true"); strings.TrimSpace(out) != "" {
+			t.Errorf("data of monitors are left on %s: %s", node, out)
+		}
+	}
+}
