@@ -114,6 +114,21 @@ func TestDeployment(t *testing.T) {
 	}
 }
 
+// TestStartupProbe: an OSD is ready once Ceph has taken it up, since a budget counts a pod that is ready as one that serves.
+func TestStartupProbe(t *testing.T) {
+	p := Of(&v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "files", UID: fsid}})
+	for _, kind := range []string{cephname.DaemonMonitor, cephname.DaemonManager, cephname.DaemonOSD, cephname.DaemonMetadata, cephname.DaemonTools} {
+		asked := p.Deployment(Daemon{Kind: kind, ID: "7", Node: "n1", Address: "10.0.0.1", UUID: "u", Device: "/dev/x"}).Spec.Template.Spec.Containers[0].StartupProbe
+		if asked == nil != (kind != cephname.DaemonOSD) {
+			t.Errorf("%s: %+v", kind, asked)
+			continue
+		}
+		if asked != nil && !strings.Contains(strings.Join(asked.Exec.Command, " "), `/ceph-osd.7.asok status | grep -q '"state": "active"'`) {
+			t.Errorf("%s: %v", kind, asked.Exec.Command)
+		}
+	}
+}
+
 // TestMemory: a daemon keeps its caches below the limit that it is ended above, and an option of the spec outranks that.
 func TestMemory(t *testing.T) {
 	limited := func(memory string) corev1.ResourceRequirements {
