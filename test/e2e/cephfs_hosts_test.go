@@ -20,7 +20,7 @@ import (
 )
 
 // TestCephFSHosts goes through what happens to agents, hosts and images, with one Cluster of three copies, since its making takes ten minutes, and while a pod writes: agents die while they make OSDs, a host is out of
-// service and on the blocklist until it was booted anew, the daemons get another image, a monitor moves off a host that cannot leave, and in the end nothing is left.
+// service and on the blocklist until it was booted anew, no other one is drained before that, the daemons get another image, a monitor moves off a host that cannot leave, and in the end nothing is left.
 func TestCephFSHosts(t *testing.T) {
 	needCeph(t)
 	patient(t, 2)
@@ -85,7 +85,7 @@ func blocked(ctx context.Context, c *v1alpha1.Cluster, address string, want bool
 	return err
 }
 
-// hostOutOfService takes the power from a host and taints it. Its clients are blocked until it was booted anew and the taint is off; its OSDs serve afterwards.
+// hostOutOfService takes the power from a host and taints it. Its clients are blocked until it was booted anew and the taint is off; its OSDs serve afterwards. Another host is drained then, and not before.
 func hostOutOfService(t *testing.T, c *v1alpha1.Cluster, w *writer, host string) {
 	n := &corev1.Node{}
 	if err := kube.Get(t.Context(), client.ObjectKey{Name: host}, n); err != nil {
@@ -106,6 +106,7 @@ func hostOutOfService(t *testing.T, c *v1alpha1.Cluster, w *writer, host string)
 	lab(t, "kubectl", "taint", "node", host, taint)
 	eventually(t, 6*time.Minute, "the clients at "+address+" are blocked", func(ctx context.Context) error { return blocked(ctx, c, address, true) })
 	w.check(t)
+	t.Run("OtherRefused", func(t *testing.T) { drainRefused(t, c, nodes[1]) })
 	lab(t, "node", "start", host)
 	eventually(t, 6*time.Minute, host+" is ready after its boot", func(ctx context.Context) error {
 		now := &corev1.Node{}
@@ -134,6 +135,7 @@ func hostOutOfService(t *testing.T, c *v1alpha1.Cluster, w *writer, host string)
 	p := waitPod(t, pod(t, c.Name+"-again", host, "cd /data0; cat kept*.sum | md5sum -c - && date > again && sync", w.claim), corev1.PodSucceeded)
 	remove(t, p)
 	w.check(t)
+	t.Run("OtherDrained", func(t *testing.T) { hostDrains(t, c, w, nodes[1]) })
 }
 
 // otherImage gives the daemons an image of another name with the same programs. Each gets it in its turn, while a pod writes.

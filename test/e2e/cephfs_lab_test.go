@@ -162,7 +162,7 @@ type question struct {
 }
 
 // asks is a program that asks the monitors, or the manager, and prints each answer on a line.
-const asks = `import json, rados, sys
+const asks = `import json, os, rados, sys
 c = rados.Rados(name="client.admin", conffile=rados.Rados.DEFAULT_CONF_FILES)
 c.connect(timeout=20)
 for q in sys.argv[1:]:
@@ -170,7 +170,9 @@ for q in sys.argv[1:]:
     code, out, said = ask(q, b"")[:3]
     if code:
         sys.exit("%s: %d %s" % (q, code, said))
-    print(json.dumps(json.loads(out)))`
+    print(json.dumps(json.loads(out)))
+sys.stdout.flush()
+os._exit(0)  # Threads of the library crash now and then while the interpreter ends.`
 
 // askCeph asks Ceph all at once, and reads the answers into what is given.
 func askCeph(ctx context.Context, c *v1alpha1.Cluster, questions []question, into ...any) error {
