@@ -54,7 +54,7 @@ func (p Plan) main(d Daemon) corev1.Container {
 		// Its pod counts as ready, for the budget above all, only once Ceph has taken it up. That may last as long as the monitors are away, so it is not ended for it.
 		c.StartupProbe = probe(corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{
 			"/bin/sh", "-c", "/usr/bin/ceph --admin-daemon " + sockets + "/ceph-osd." + d.ID + ".asok status | grep -q '\"state\": \"active\"'",
-		}}}, 5, aDay/5)
+		}}}, 15, aDay/15)
 	}
 	return c
 }
