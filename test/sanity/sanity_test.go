@@ -18,6 +18,7 @@ import (
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/ginkgo/v2/types"
 	"github.com/onsi/gomega"
+	"google.golang.org/grpc"
 )
 
 var (
@@ -59,6 +60,9 @@ func TestSanity(t *testing.T) {
 	if *secrets != "" {
 		c.SecretsFile = stagingSecrets(t)
 	}
+	anew := &again{limit: subject.patience, pause: time.Second}
+	c.DialOptions = append(c.DialOptions, grpc.WithChainUnaryInterceptor(anew.intercept))
+	c.ControllerDialOptions = append(c.ControllerDialOptions, grpc.WithChainUnaryInterceptor(anew.intercept))
 
 	meant, err := regexp.Compile(*focus)
 	if err != nil {
@@ -86,6 +90,7 @@ func TestSanity(t *testing.T) {
 		t.Error(complaint)
 	}
 	summary(t, rows, done)
+	t.Logf("%d calls were made anew, since the driver said that its storage is unavailable", anew.repeated.Load())
 	for _, left := range leftovers(t, subject, dirs) {
 		t.Error("left behind: " + left)
 	}
