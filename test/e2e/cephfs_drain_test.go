@@ -17,14 +17,14 @@ import (
 	"quarry.storage/quarry/pkg/cephname"
 )
 
-// drainNode has kubectl drain a node as docs/ceph.md tells, and returns what it printed. The node is open again when the test ends.
+// drainNode has kubectl drain a node as docs/ceph.md tells, opens it again, and returns what the drain printed.
 func drainNode(t *testing.T, node string, limit time.Duration) (string, error) {
 	t.Helper()
-	t.Cleanup(func() {
+	defer func() {
 		if _, err := tryLab("kubectl", "uncordon", node); err != nil {
 			t.Error(err)
 		}
-	})
+	}()
 	began := time.Now()
 	out, err := labCommand("kubectl", "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout="+limit.String()).CombinedOutput()
 	t.Logf("drain of %s: %v after %.0f s, %d evictions refused", node, err, time.Since(began).Seconds(), strings.Count(string(out), "disruption budget"))
