@@ -138,13 +138,24 @@ func hostOutOfService(t *testing.T, c *v1alpha1.Cluster, w *writer, host string)
 	t.Run("OtherDrained", func(t *testing.T) { hostDrains(t, c, w, nodes[1]) })
 }
 
-// otherImage gives the daemons an image of another name with the same programs. Each gets it in its turn, while a pod writes.
+// otherImage gives the daemons an image of another name with the same programs. Each gets it in its turn, while a pod writes; the monitor first, after an approval, since it is the only one.
 func otherImage(t *testing.T, c *v1alpha1.Cluster, w *writer) {
 	const image = v1alpha1.CephImage + "-again"
 	for _, node := range nodes {
 		onNode(t, node, "ctr -n k8s.io images tag --force "+v1alpha1.CephImage+" "+image)
 	}
 	update(t, c.Name, func(c *v1alpha1.Cluster) { c.Spec.Ceph.Image = image })
+	eventually(t, 3*time.Minute, "a person is asked about the only monitor", func(ctx context.Context) error {
+		now, err := getCluster(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		if p := now.Status.Plan; p == nil || p.Count != 1 || p.Steps[0].Action != v1alpha1.ActionReplaceDaemon || !strings.Contains(p.Steps[0].Consent, "Nothing is served") {
+			return fmt.Errorf("plan %+v", p)
+		}
+		approve(t, c.Name, now.Status.Plan.Digest)
+		return nil
+	})
 	said, most := "", 0
 	eventually(t, 2*limitCeph, "every daemon has the other image", func(ctx context.Context) error {
 		now, err := getCluster(ctx, c.Name)
