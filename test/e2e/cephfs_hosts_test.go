@@ -145,17 +145,7 @@ func otherImage(t *testing.T, c *v1alpha1.Cluster, w *writer) {
 		onNode(t, node, "ctr -n k8s.io images tag --force "+v1alpha1.CephImage+" "+image)
 	}
 	update(t, c.Name, func(c *v1alpha1.Cluster) { c.Spec.Ceph.Image = image })
-	eventually(t, 3*time.Minute, "a person is asked about the only monitor", func(ctx context.Context) error {
-		now, err := getCluster(ctx, c.Name)
-		if err != nil {
-			return err
-		}
-		if p := now.Status.Plan; p == nil || p.Count != 1 || p.Steps[0].Action != v1alpha1.ActionReplaceDaemon || !strings.Contains(p.Steps[0].Consent, "Nothing is served") {
-			return fmt.Errorf("plan %+v", p)
-		}
-		approve(t, c.Name, now.Status.Plan.Digest)
-		return nil
-	})
+	approveMonitor(t, c)
 	said, most := "", 0
 	eventually(t, 2*limitCeph, "every daemon has the other image", func(ctx context.Context) error {
 		now, err := getCluster(ctx, c.Name)
@@ -185,6 +175,31 @@ func otherImage(t *testing.T, c *v1alpha1.Cluster, w *writer) {
 	if most > 1 {
 		t.Errorf("%d OSDs were down at the same time", most)
 	}
+	deployedWith(t, c, image)
+	allUp(t, c)
+	waitCopies(t, c)
+	w.check(t)
+}
+
+// approveMonitor approves that the only monitor is replaced: nobody else does.
+func approveMonitor(t *testing.T, c *v1alpha1.Cluster) {
+	t.Helper()
+	eventually(t, 3*time.Minute, "a person is asked about the only monitor", func(ctx context.Context) error {
+		now, err := getCluster(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		if p := now.Status.Plan; p == nil || p.Count != 1 || p.Steps[0].Action != v1alpha1.ActionReplaceDaemon || !strings.Contains(p.Steps[0].Consent, "Nothing is served") {
+			return fmt.Errorf("plan %+v", p)
+		}
+		approve(t, c.Name, now.Status.Plan.Digest)
+		return nil
+	})
+}
+
+// deployedWith wants every daemon deployed with an image.
+func deployedWith(t *testing.T, c *v1alpha1.Cluster, image string) {
+	t.Helper()
 	all := &appsv1.DeploymentList{}
 	if err := kube.List(t.Context(), all, client.InNamespace(cephname.Namespace), client.MatchingLabels{cephname.LabelFSID: string(c.UID)}); err != nil || len(all.Items) == 0 {
 		t.Fatalf("%d Deployments: %v", len(all.Items), err)
@@ -194,9 +209,6 @@ func otherImage(t *testing.T, c *v1alpha1.Cluster, w *writer) {
 			t.Errorf("%s has %s", d.Name, have)
 		}
 	}
-	allUp(t, c)
-	waitCopies(t, c)
-	w.check(t)
 }
 
 // monitorHost is the host of the only monitor on record.
