@@ -99,6 +99,10 @@ CEPH_TAG := quay.io/ceph/ceph:v20.2.4
 dist/ceph.tar: test/ceph/Dockerfile bin/lab | dist
 	bin/lab image build -f test/ceph/Dockerfile -t $(CEPH_TAG) --context test/ceph -o $@
 
+# Another build of it, for the journey of an upgrade.
+dist/ceph-next.tar: test/ceph/Dockerfile bin/lab | dist
+	bin/lab image build -f test/ceph/Dockerfile -t quay.io/ceph/ceph:v20.2.5 --build-arg VERSION=20.2.5 --context test/ceph -o $@
+
 # The stand-in for glusterd2. Only tests of Gluster load it into a lab.
 dist/gd2.tar: bin/linux-$(shell go env GOHOSTARCH)/test/gd2/serve deps test/gd2/Dockerfile | dist
 	bin/lab image build -f test/gd2/Dockerfile -t quarry.storage/gd2:dev --context . -o $@
@@ -139,7 +143,7 @@ operators: ## Build the operators that HarborCluster works with from their Go mo
 	@test/operators/build
 
 .PHONY: e2e-ceph
-e2e-ceph: deploy dist/ceph.tar ## Run the journeys of Ceph in the lab, which `make test` leaves out: they take all disks of all nodes. RUN=regexp chooses.
+e2e-ceph: deploy dist/ceph.tar dist/ceph-next.tar ## Run the journeys of Ceph in the lab, which `make test` leaves out: they take all disks of all nodes. RUN=regexp chooses.
 	QUARRY_CEPH=1 LAB_NAME=$(LAB_NAME) CGO_ENABLED=0 go test -tags e2e -count=1 -timeout 90m -v -run '$(if $(filter .,$(RUN)),^TestCephFS,$(RUN))' ./test/e2e/
 
 .PHONY: e2e-gluster

@@ -1,0 +1,204 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+)
+
+const (
+	// imageNext is another build of the image of Ceph, whose programs call themselves versionNext (dist/ceph-next.tar).
+	imageNext   = "quay.io/ceph/ceph:v20.2.5"
+	versionNext = "20.2.5"
+	// imageOld has no programs in the lab, and is never to be asked for: Quarry works with no Ceph before 20.
+	imageOld = "quay.io/ceph/ceph:v19.2.3"
+)
+
+// TestCephFSUpgrade changes what the daemons of a Ceph cluster are and where they run, while a pod writes: they get another version and the one before again,
+// monitors become fewer, and the host of the last one leaves. Nothing that was written is lost.
+func TestCephFSUpgrade(t *testing.T) {
+	needCeph(t)
+	if _, err := tryLab("load", filepath.Join(repoRoot(), "dist", "ceph-next.tar")); err != nil {
+		t.Fatalf("no other image of Ceph: %v", err)
+	}
+	c := newCephCluster(t, "changes", nodes...)
+	// With two copies one of three hosts may leave.
+	c.Spec.Ceph.Replicas = 2
+	runCeph(t, c)
+	before := c.Spec.Ceph.Image
+	w := keepWriting(t, c, nodes[1], nodes[2])
+
+	t.Run("TooOld", func(t *testing.T) { imageRefused(t, c, before) })
+	if t.Run("Upgrade", func(t *testing.T) { imageChanges(t, c, w, imageNext, versionNext) }) {
+		t.Run("Back", func(t *testing.T) {
+			imageChanges(t, c, w, before, strings.TrimPrefix(before[strings.LastIndexByte(before, ':')+1:], "v"))
+		})
+	}
+	if t.Run("FewerMonitors", func(t *testing.T) { monitorsBecomeFewer(t, c, w) }) {
+		t.Run("MonMoves", func(t *testing.T) { lastMonitorMoves(t, c, w) })
+	}
+	w.end(t)
+}
+
+func setImage(t *testing.T, c *v1alpha1.Cluster, image string) {
+	t.Helper()
+	update(t, c.Name, func(c *v1alpha1.Cluster) { c.Spec.Ceph.Image = image })
+}
+
+// imagesOf are the images that daemons of a Cluster have, each once.
+func imagesOf(ctx context.Context, c *v1alpha1.Cluster) ([]string, error) {
+	pods := &corev1.PodList{}
+	if err := kube.List(ctx, pods, client.InNamespace(cephname.Namespace), client.MatchingLabels{cephname.LabelFSID: string(c.UID)}); err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, p := range pods.Items {
+		out = append(out, p.Spec.Containers[0].Image)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// imageRefused asks for a version that is too old. The Cluster says so, and no daemon gets it.
+func imageRefused(t *testing.T, c *v1alpha1.Cluster, before string) {
+	setImage(t, c, imageOld)
+	eventually(t, 2*time.Minute, "the Cluster says that the version is too old", func(ctx context.Context) error {
+		now, err := getCluster(ctx, c.Name)
+		if err == nil && !strings.Contains(waitsOf(now), "Version 19.2.3 is older than") {
+			err = fmt.Errorf("waits for %q", waitsOf(now))
+		}
+		return err
+	})
+	if images, err := imagesOf(t.Context(), c); err != nil || !slices.Equal(images, []string{before}) {
+		t.Errorf("images %v, %v", images, err)
+	}
+	setImage(t, c, before)
+}
+
+// running are the versions that daemons run, by their kind, as "ceph versions" shows them.
+type running map[string]map[string]int
+
+// all reports whether all daemons of a kind run a version, and any whether one does.
+func (r running) all(kind, version string) bool { return len(r[kind]) == 1 && r.any(kind, version) }
+
+func (r running) any(kind, version string) bool {
+	for name := range r[kind] {
+		if strings.HasPrefix(name, "ceph version "+version+" ") {
+			return true
+		}
+	}
+	return false
+}
+
+// imageChanges gives all daemons another image. They get it in Ceph's order: none of a kind before all of the kinds before it run.
+func imageChanges(t *testing.T, c *v1alpha1.Cluster, w *writer, image, version string) {
+	kinds := []string{"mon", "mgr", "osd", "mds"}
+	began, said := time.Now(), ""
+	setImage(t, c, image)
+	eventually(t, limitCeph, "all daemons run version "+version, func(ctx context.Context) error {
+		var r running
+		if err := askCeph(ctx, c, []question{{Prefix: "versions"}}, &r); err != nil {
+			return err
+		}
+		now, err := getCluster(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		if s := fmt.Sprintf("%v; %s", r, waitsOf(now)); s != said {
+			said = s
+			t.Logf("after %.0f s: %s", time.Since(began).Seconds(), said)
+		}
+		for i, kind := range kinds[1:] {
+			for _, earlier := range kinds[:i+1] {
+				if r.any(kind, version) && !r.all(earlier, version) {
+					t.Errorf("%s runs version %s before every %s: %v", kind, version, earlier, r)
+				}
+			}
+		}
+		if slices.ContainsFunc(kinds, func(kind string) bool { return !r.all(kind, version) }) || now.Status.Ceph.Version != version {
+			return fmt.Errorf("%s; version %q in the status", said, now.Status.Ceph.Version)
+		}
+		return nil
+	})
+	waitCopies(t, c)
+	if images, err := imagesOf(t.Context(), c); err != nil || !slices.Equal(images, []string{image}) {
+		t.Errorf("images %v, %v", images, err)
+	}
+	w.check(t)
+}
+
+// waitQuorum waits until the Cluster has so many monitors, all of them on record and in the quorum, and returns the hosts that have them.
+func waitQuorum(t *testing.T, c *v1alpha1.Cluster, want int) (hosts []string) {
+	t.Helper()
+	eventually(t, limitCeph, fmt.Sprintf("%d monitors are the quorum", want), func(ctx context.Context) error {
+		members, err := membersOf(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		hosts = nil
+		for _, m := range members {
+			if m.Spec.Ceph != nil && m.Spec.Ceph.Monitor != nil {
+				hosts = append(hosts, string(m.Spec.Node))
+			}
+		}
+		h, err := healthOf(ctx, c)
+		if err == nil && (len(hosts) != want || len(h.Quorum) != want) {
+			err = fmt.Errorf("on record on %v, quorum %v", hosts, h.Quorum)
+		}
+		return err
+	})
+	return hosts
+}
+
+// monitorsBecomeFewer leaves one monitor of three.
+func monitorsBecomeFewer(t *testing.T, c *v1alpha1.Cluster, w *writer) {
+	waitQuorum(t, c, 3)
+	update(t, c.Name, func(c *v1alpha1.Cluster) { c.Spec.Ceph.Mons = 1 })
+	waitQuorum(t, c, 1)
+	w.check(t)
+}
+
+// lastMonitorMoves takes the host with the only monitor off the list. Another host gets one first. Daemons, the pod that writes, and volumes that are mounted
+// afterwards find it.
+func lastMonitorMoves(t *testing.T, c *v1alpha1.Cluster, w *writer) {
+	old := waitQuorum(t, c, 1)[0]
+	now, err := getCluster(t.Context(), c.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := now.Status.Ceph.Monitors
+	began := time.Now()
+	setHosts(t, c.Name, slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return n == old })...)
+	eventually(t, limitCeph, old+" is a member no more", func(ctx context.Context) error {
+		members, err := membersOf(ctx, c.Name)
+		for _, m := range members {
+			if string(m.Spec.Node) == old {
+				err = fmt.Errorf("%s: %s", m.Status.State, m.Status.Message)
+			}
+		}
+		return err
+	})
+	t.Logf("%s left after %.0f s", old, time.Since(began).Seconds())
+	if hosts := waitQuorum(t, c, 1); hosts[0] == old {
+		t.Errorf("the monitor is on %v, as before", hosts)
+	}
+	now, err = getCluster(t.Context(), c.Name)
+	if err != nil || len(now.Status.Ceph.Monitors) != 1 || slices.Equal(now.Status.Ceph.Monitors, address) {
+		t.Errorf("monitors %v, and %v before; %v", now.Status.Ceph.Monitors, address, err)
+	}
+	waitCopies(t, c)
+	w.check(t)
+	shareVolume(t, c)
+}
