@@ -108,6 +108,8 @@ func imageChanges(t *testing.T, c *v1alpha1.Cluster, w *writer, image, version s
 	began, said := time.Now(), ""
 	setImage(t, c, image)
 	eventually(t, limitCeph, "all daemons run version "+version, func(ctx context.Context) error {
+		// Each question starts a program beside a monitor, which has other work.
+		time.Sleep(5 * time.Second)
 		var r running
 		if err := askCeph(ctx, c, []question{{Prefix: "versions"}}, &r); err != nil {
 			return err
