@@ -320,6 +320,9 @@ func TestObserve_searchThatFails(t *testing.T) {
 		if err != nil || !slices.Equal(snap.Devices[0].Unreadable, []string{"users: process 7: permission denied"}) || snap.Devices[1].Use != plan.Used {
 			t.Errorf("%+v, %v", snap.Devices, err)
 		}
+		if got := snap.Devices[1].Users; !slices.Equal(got, []string{"loop device loop0", "others, maybe: process 7: permission denied"}) {
+			t.Errorf("what was found is told as all that there is: %q", got)
+		}
 		n.usersErr = nil
 		time.Sleep(firstAgain)
 		signals()

@@ -45,7 +45,12 @@ func (o *Observer) test(ctx context.Context, snap plan.Snapshot, due map[int]*de
 	for n, known := range tested {
 		switch {
 		case n < len(users) && len(users[n]) > 0:
-			o.note(known, plan.Used, users[n], nil)
+			found := users[n]
+			if err != nil {
+				// Whoever reads the sentence must not take these for all.
+				found = append(slices.Clone(found), "others, maybe: "+err.Error())
+			}
+			o.note(known, plan.Used, found, nil)
 		case err != nil:
 			o.note(known, plan.Untested, nil, fmt.Errorf("users: %w", err))
 		default:
