@@ -197,18 +197,28 @@ func TestGluster_nodes(t *testing.T) {
 		"A14b: external without an address": {func(o *node) { o.Spec.External, o.Spec.Storage = &v1alpha1.GlusterExternal{}, nil }, "spec.external.address"},
 		"A14b: a device":                    {storage(v1alpha1.GlusterStorage{Device: "/dev/disk/by-id/one"}), ""},
 		"A14b: a claim":                     {storage(v1alpha1.GlusterStorage{PVCName: "disk"}), ""},
-		"A14b: both in one item":            {storage(v1alpha1.GlusterStorage{PVCName: "disk", Device: "/dev/sdb"}), "exactly one of device and pvcName"},
+		"A14b: both in one item":            {storage(v1alpha1.GlusterStorage{PVCName: "disk", Device: "/dev/disk/by-id/one"}), "exactly one of device and pvcName"},
 		"A14b: an item with neither":        {storage(v1alpha1.GlusterStorage{Tags: []string{"fast"}}), "exactly one of device and pvcName"},
 		"A14b: external with storage":       {func(o *node) { o.Spec.External = external }, "exactly one of external and storage"},
 		"A14b: neither":                     {func(o *node) { o.Spec.Storage = nil }, "exactly one of external and storage"},
-		"A14b: one device twice":            {storage(v1alpha1.GlusterStorage{Device: "/dev/sdb"}, v1alpha1.GlusterStorage{Device: "/dev/sdb"}), "must be given once"},
+		"A14b: one device twice":            {storage(v1alpha1.GlusterStorage{Device: "/dev/disk/by-id/one"}, v1alpha1.GlusterStorage{Device: "/dev/disk/by-id/one"}), "must be given once"},
 		"A14b: one claim twice":             {storage(v1alpha1.GlusterStorage{PVCName: "a"}, v1alpha1.GlusterStorage{PVCName: "a"}), "must be given once"},
+		"a device by a path that moves":     {storage(v1alpha1.GlusterStorage{Device: "/dev/sdb"}), "below /dev/disk/by-id"},
 		"a pattern of devices":              {storage(v1alpha1.GlusterStorage{Device: "/dev/sd[b-d]"}), "a device path must be absolute"},
 		"a device with another spelling":    {storage(v1alpha1.GlusterStorage{Device: "/dev/sdb/"}), "a device path must be absolute"},
 		"a device on any node": {
-			func(o *node) { o.Spec.Storage = []v1alpha1.GlusterStorage{{Device: "/dev/sdb"}} },
+			func(o *node) { o.Spec.Storage = []v1alpha1.GlusterStorage{{Device: "/dev/disk/by-id/one"}} },
 			"needs a required nodeAffinity",
 		},
+		"the record of a disk": {func(o *node) { o.Spec.Devices = []v1alpha1.GlusterDevice{disk()} }, ""},
+		"one without an identity": {func(o *node) {
+			o.Spec.Devices = []v1alpha1.GlusterDevice{disk()}
+			o.Spec.Devices[0].Serial = ""
+		}, "a WWN or a serial number"},
+		"one by a path that moves": {func(o *node) {
+			o.Spec.Devices = []v1alpha1.GlusterDevice{disk()}
+			o.Spec.Devices[0].Path = "/dev/sdb"
+		}, "below /dev/disk/by-id"},
 		"A18: no cluster":       {func(o *node) { o.Spec.Cluster = "" }, "spec.cluster"},
 		"a strange zone":        {func(o *node) { o.Spec.Zone = "a b" }, "spec.zone"},
 		"an external lost node": {func(o *node) { o.Spec.External, o.Spec.Storage, o.Spec.Lost = external, nil, "x" }, "cannot be declared lost"},
@@ -219,6 +229,11 @@ func TestGluster_nodes(t *testing.T) {
 			verdict(t, c.Create(t.Context(), o, client.DryRunAll), row.want)
 		})
 	}
+}
+
+// disk is the record of a disk.
+func disk() v1alpha1.GlusterDevice {
+	return v1alpha1.GlusterDevice{Device: "/dev/disk/by-id/one", Path: "/dev/disk/by-id/one", Node: "n1", Serial: "S", Size: 1, Recorded: metav1.Now()}
 }
 
 // glusterMove is the record of a brick that is moved.
@@ -278,6 +293,30 @@ func TestGluster_changes(t *testing.T) {
 	n = o.DeepCopy()
 	n.Spec.Move = nil
 	verdict(t, c.Update(t.Context(), n, client.DryRunAll), "")
+
+	o.Spec.NodeAffinity = pinned()
+	o.Spec.Storage = append(o.Spec.Storage, v1alpha1.GlusterStorage{Device: "/dev/disk/by-id/one"}, v1alpha1.GlusterStorage{Device: "/dev/disk/by-id/two"})
+	o.Spec.Devices = []v1alpha1.GlusterDevice{disk()}
+	must(t, c.Update(t.Context(), o))
+	n = o.DeepCopy()
+	n.Spec.Devices = nil
+	verdict(t, c.Update(t.Context(), n, client.DryRunAll), "")
+	o.Spec.Devices[0].Allocated = true
+	must(t, c.Update(t.Context(), o))
+	n = o.DeepCopy()
+	n.Spec.Storage = n.Spec.Storage[:2]
+	verdict(t, c.Update(t.Context(), n, client.DryRunAll), "")
+	n.Spec.Storage = n.Spec.Storage[:1]
+	verdict(t, c.Update(t.Context(), n, client.DryRunAll), "storage cannot be taken off a node")
+	for want, edit := range map[string]func(*v1alpha1.GlusterNodeSpec){
+		"none that is allocated is taken off": func(s *v1alpha1.GlusterNodeSpec) { s.Devices = nil },
+		"stays allocated":                     func(s *v1alpha1.GlusterNodeSpec) { s.Devices[0].Allocated = false },
+		"on record is not changed":            func(s *v1alpha1.GlusterNodeSpec) { s.Devices[0].WWN = "another" },
+	} {
+		n := o.DeepCopy()
+		edit(&n.Spec)
+		verdict(t, c.Update(t.Context(), n, client.DryRunAll), want)
+	}
 
 	pool := glusterCluster()
 	must(t, c.Create(t.Context(), pool))

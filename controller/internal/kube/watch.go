@@ -11,7 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -120,4 +122,30 @@ func WatchLate(mapper meta.RESTMapper, c controller.Controller, of func(schema.G
 		watched[k] = true
 		return nil
 	}
+}
+
+// untilServed is how often it is looked whether a kind is served by now.
+var untilServed = 30 * time.Second
+
+// Later returns a source of requests for what happens to objects of a kind whose definition may be missing, and may come later. Unlike a plain watch it keeps no controller from starting.
+func Later(c cache.Cache, o client.Object, h handler.EventHandler, which ...predicate.Predicate) source.Source {
+	return source.Func(func(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		pause := untilServed
+		go func() {
+			served := func(ctx context.Context) (bool, error) {
+				_, err := c.GetInformer(ctx, o, cache.BlockUntilSynced(false))
+				if err != nil && !meta.IsNoMatchError(err) {
+					logf.FromContext(ctx).Error(err, "Failed to watch a kind, trying again", "kind", fmt.Sprintf("%T", o))
+				}
+				return err == nil, nil
+			}
+			if wait.PollUntilContextCancel(ctx, pause, true, served) != nil {
+				return
+			}
+			if err := source.Kind(c, o, h, which...).Start(ctx, q); err != nil {
+				logf.FromContext(ctx).Error(err, "Failed to watch a kind", "kind", fmt.Sprintf("%T", o))
+			}
+		}()
+		return nil
+	})
 }

@@ -2,16 +2,21 @@ package kube
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"quarry.storage/quarry/controller/internal/apitest"
@@ -269,5 +274,35 @@ func TestStorages(t *testing.T) {
 	}
 	if _, err := StorageKinds(runtime.NewScheme()); err == nil {
 		t.Error("kinds of a scheme that has none")
+	}
+}
+
+// TestGlusterNodes: an API server that knows no such kind has none. One that does not say has nobody knows which.
+func TestGlusterNodes(t *testing.T) {
+	s := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	c := fake.NewClientBuilder().WithScheme(s).WithObjects(&v1alpha1.GlusterNode{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}}).Build()
+	kind := schema.GroupKind{Group: v1alpha1.Group, Kind: "GlusterNode"}
+	for name, row := range map[string]struct {
+		err   error
+		nodes int
+		fails bool
+	}{
+		"there is one":            {nil, 1, false},
+		"there is no such kind":   {fmt.Errorf("list: %w", &meta.NoKindMatchError{GroupKind: kind}), 0, false},
+		"it was not found":        {apierrors.NewNotFound(schema.GroupResource{Group: kind.Group, Resource: "glusternodes"}, ""), 0, true},
+		"the API server is quiet": {errors.New("no answer"), 0, true},
+	} {
+		r := interceptor.NewClient(c, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if row.err != nil {
+				return row.err
+			}
+			return c.List(ctx, list, opts...)
+		}})
+		if nodes, err := GlusterNodes(t.Context(), r); len(nodes) != row.nodes || (err != nil) != row.fails {
+			t.Errorf("%s: %d, %v", name, len(nodes), err)
+		}
 	}
 }

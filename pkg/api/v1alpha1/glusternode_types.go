@@ -40,10 +40,11 @@ type GlusterNode struct {
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.pool) || has(self.pool) && self.pool == oldSelf.pool",message="pool is the record of which pool the node is a member of, and cannot be changed"
 // +kubebuilder:validation:XValidation:rule="has(self.external) != (has(self.storage) && size(self.storage) > 0)",message="exactly one of external and storage must be given"
 // +kubebuilder:validation:XValidation:rule="has(self.external) == has(oldSelf.external)",message="a node cannot become external, nor an external one ours"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.storage) || has(self.storage) && oldSelf.storage.all(o, self.storage.exists(n, (has(o.device) && has(n.device) && o.device == n.device) || (has(o.pvcName) && has(n.pvcName) && o.pvcName == n.pvcName)))",message="storage cannot be taken off a node: glusterd2 gives up no device. Delete the GlusterNode"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.storage) || has(self.storage) && oldSelf.storage.all(o, has(o.device) && !(has(self.devices) && self.devices.exists(r, r.device == o.device)) || self.storage.exists(n, (has(o.device) && has(n.device) && o.device == n.device) || (has(o.pvcName) && has(n.pvcName) && o.pvcName == n.pvcName)))",message="storage cannot be taken off a node, but for a device that is not on record: glusterd2 gives up no device. Delete the GlusterNode"
 // +kubebuilder:validation:XValidation:rule="!has(self.storage) || self.storage.all(s, !has(s.device)) || has(self.nodeAffinity) && has(self.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution)",message="a node with devices needs a required nodeAffinity that matches exactly one node of Kubernetes"
 // +kubebuilder:validation:XValidation:rule="!has(self.lost) || size(self.lost) == 0 || !has(self.external)",message="an external node cannot be declared lost: it is only looked at"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.move) || has(oldSelf.move.whole) && oldSelf.move.whole || has(self.move) && self.move.brick == oldSelf.move.brick && self.move.volume == oldSelf.move.volume",message="a brick that is moved stays on record until its data are whole elsewhere"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.devices) || oldSelf.devices.all(o, !has(o.allocated) || !o.allocated || has(self.devices) && self.devices.exists(n, n.device == o.device))",message="devices are the record of whose disks these are, and none that is allocated is taken off"
 type GlusterNodeSpec struct {
 	// Cluster is the GlusterCluster in the same namespace that the node belongs to.
 	// +kubebuilder:validation:MinLength=1
@@ -59,7 +60,7 @@ type GlusterNodeSpec struct {
 	// External is a server that somebody else runs. Only whether it can be reached is looked at.
 	// +optional
 	External *GlusterExternal `json:"external,omitempty"`
-	// Storage of the node. More can be added, and nothing taken off.
+	// Storage of the node. More can be added. Claims, and devices that are on record, are not taken off.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:XValidation:rule="self.all(a, !has(a.device) || self.exists_one(b, has(b.device) && a.device == b.device)) && self.all(a, !has(a.pvcName) || self.exists_one(b, has(b.pvcName) && a.pvcName == b.pvcName))",message="a device or claim must be given once"
@@ -85,6 +86,13 @@ type GlusterNodeSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Lost string `json:"lost,omitempty"`
+	// Devices are the records of the disks of a node of Kubernetes that the GlusterNode has, one for each storage[].device. The controller writes each before anything
+	// is made on the disk. No Cluster takes a disk that is on record.
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=map
+	// +listMapKey=device
+	Devices []GlusterDevice `json:"devices,omitempty"`
 	// Move is the record of the brick that is being moved off the node, until its data are whole elsewhere. The controller writes it before glusterd2 is asked;
 	// there is one at a time.
 	// +optional
@@ -115,8 +123,9 @@ type GlusterExternal struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.device) != has(self.pvcName)",message="exactly one of device and pvcName must be given"
 type GlusterStorage struct {
-	// Device of the node of Kubernetes, best by a path below /dev/disk/by-id. Patterns are not taken.
+	// Device of the node of Kubernetes, by a path below /dev/disk/by-id, as the StorageNode of that node shows it. Patterns are not taken.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('/dev/disk/by-id/')",message="the path must be below /dev/disk/by-id: others may mean another disk after the next boot"
 	Device DevicePath `json:"device,omitempty"`
 	// PVCName is a claim in the namespace with a volume in block mode.
 	// +optional
@@ -165,7 +174,7 @@ type GlusterNodeStatus struct {
 	// Message says what is wrong with the node, or what it waits for; empty when all is well.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Conditions: Ready, SpecValid, ClaimsReady, WorkloadReady, PeerJoined, PeerOnline, DevicesReady and PodCurrent; and while the node is removed Drained and Removed.
+	// Conditions: Ready, SpecValid, ClaimsReady, WorkloadReady, PeerJoined, PeerOnline, DevicesReady, DevicesAllocated if it has disks of a node of Kubernetes, and PodCurrent; and while the node is removed Drained and Removed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -120,7 +120,7 @@ type NodeDevice struct {
 	Rotational bool `json:"rotational,omitempty"`
 	// Available is true when the device is clean and may be taken.
 	Available bool `json:"available"`
-	// InUseBy names the storage that the device belongs to: "Cluster fast".
+	// InUseBy names the storage that the device belongs to, "Cluster fast", or the object that has it on record, "GlusterNode gluster/east-1".
 	// +optional
 	InUseBy string `json:"inUseBy,omitempty"`
 	// Verdict sums up for a person whether the device is available, available on request (a Cluster has to name its transport or itself), in

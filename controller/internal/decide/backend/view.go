@@ -125,6 +125,8 @@ type World struct {
 	// Each VolumeAttachment counts from the moment that it exists until it is gone, whatever its status says. Of a volume whose
 	// PersistentVolume is gone only the name is known, and whose it was is not: it is among those of every storage of the driver.
 	Attached map[string][]Volume
+	// GlusterNodes are those that have devices of hosts on record. No storage takes one of these.
+	GlusterNodes []v1alpha1.GlusterNode
 	// Started is when this leader began: a delay never counts time in which nobody looked.
 	Started time.Time
 }

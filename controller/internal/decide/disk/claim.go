@@ -67,8 +67,8 @@ func (c Claim) asks(d decide.Device) bool {
 	return !transport.OnRequest(d.Transport) || c.names(d) || c.Selector != nil && len(c.Selector.Transports) > 0
 }
 
-// wants reports whether the claim would take a device that nobody owns.
-func (c Claim) wants(d decide.Device) bool {
+// Wants reports whether the claim would take a device that nobody owns.
+func (c Claim) Wants(d decide.Device) bool {
 	if c.Idle || !c.matches(d) || !c.asks(d) || c.late(d) {
 		return false
 	}
@@ -113,7 +113,7 @@ func (in Input) owner(d decide.Device) (string, bool) {
 		return fmt.Sprintf("belongs to a Cluster with UID %s, which does not exist any more", d.OwnerUID), true
 	}
 	for _, r := range in.Rivals {
-		if r.Before(in.Claim) && r.wants(d) {
+		if r.Before(in.Claim) && r.Wants(d) {
 			return fmt.Sprintf("is also chosen by Cluster %s, which is older", r.Name), true
 		}
 	}

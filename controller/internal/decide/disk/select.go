@@ -28,6 +28,8 @@ type Input struct {
 	Rivals []Claim
 	// Retired are the devices of the host that a person gave up.
 	Retired []Retired
+	// Recorded are the devices that are on record as those of objects that are no storage.
+	Recorded []Record
 	// Elsewhere reports whether a path exists, or may exist, on another host of the Cluster.
 	Elsewhere func(path string) bool
 }
@@ -129,6 +131,10 @@ func (c *Choice) keepLast() {
 func (c *Choice) judge(in Input, d decide.Device) {
 	if member, ok := in.retired(d); ok {
 		c.refuse(in, d, v1alpha1.ReasonDeviceRefused, fmt.Sprintf("is retired by Member %s, which lists it under spec.retire", member))
+		return
+	}
+	if holder := HeldBy(in.Recorded, in.Host, d); holder != "" {
+		c.refuse(in, d, v1alpha1.ReasonDeviceConflict, holder)
 		return
 	}
 	if owner, ok := in.owner(d); ok {

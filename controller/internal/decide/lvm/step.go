@@ -90,6 +90,14 @@ func (s Step) Destroys() bool {
 	return s.Does == v1alpha1.ActionForgetMissingDevice && !s.Harmless
 }
 
+// Takes returns the devices of a wipe, and those that a group is made of or grows by.
+func (s Step) Takes() []decide.Device {
+	if s.Does != v1alpha1.ActionWipeDevice && s.Does != v1alpha1.ActionEnsureVolumeGroup {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.Devices), func(d decide.Device) bool { return s.Owner != "" && d.OwnerUID == s.Owner })
+}
+
 // Vouches returns false: each step is about devices and groups that its digest names, whenever it is taken.
 func (s Step) Vouches() bool { return false }
 

@@ -11,6 +11,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
 )
@@ -285,6 +286,29 @@ func TestDecide_rivalsAndRetired(t *testing.T) {
 				t.Errorf("-want +got:\n%s", d)
 			}
 		})
+	}
+}
+
+// TestDecide_recorded: a disk that is on record as that of a GlusterNode is not taken, and a step for it is known as one that takes it.
+func TestDecide_recorded(t *testing.T) {
+	n := v1alpha1.GlusterNode{ObjectMeta: metav1.ObjectMeta{Namespace: "gluster", Name: "g1"}}
+	n.Spec.Devices = []v1alpha1.GlusterDevice{{Device: "/dev/disk/by-id/sda", Path: "/dev/disk/by-id/sda", Node: "n1", Serial: "Ssda"}}
+	records := disk.RecordsOf([]v1alpha1.GlusterNode{n})
+	s := scene{node: up("n1", nil, device("sda"), device("sdb"))}
+	whole := s.decide()
+	if len(whole.Steps) != 1 {
+		t.Fatalf("%+v", whole.Steps)
+	}
+	if step, ok := whole.Steps[0].(Step); !ok || disk.TakesRecorded(step, records) != "/dev/disk/by-id/sda is on record as a device of GlusterNode gluster/g1" || disk.TakesRecorded(step, nil) != "" {
+		t.Errorf("%+v", step)
+	}
+	s.world.GlusterNodes = []v1alpha1.GlusterNode{n}
+	if got := tell(s.decide()); !strings.Contains(got, "EnsureVolumeGroup quarry-a sdb\n") {
+		t.Errorf("got:\n%s", got)
+	}
+	mine := Step{Node: "n1", Does: v1alpha1.ActionEnsureVolumeGroup, Owner: "u", Devices: []decide.Device{{Path: "/dev/disk/by-id/sda", OwnerUID: "u"}}}
+	if why := disk.TakesRecorded(mine, records); why != "" {
+		t.Errorf("a group is kept from what it has: %s", why)
 	}
 }
 

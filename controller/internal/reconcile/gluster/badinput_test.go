@@ -215,7 +215,7 @@ func TestBadInput_nodes(t *testing.T) {
 		n.Spec.External = &v1alpha1.GlusterExternal{Address: "nobody.example.com"}
 	})
 	make("device", func(n *v1alpha1.GlusterNode) {
-		n.Spec.Storage = []v1alpha1.GlusterStorage{{Device: "/dev/sdb"}}
+		n.Spec.Storage = []v1alpha1.GlusterStorage{{Device: "/dev/disk/by-id/one"}}
 		n.Spec.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: corev1.NodeSelectorOpExists}},
 		}}}}

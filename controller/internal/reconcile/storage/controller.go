@@ -31,6 +31,7 @@ import (
 // +kubebuilder:rbac:groups=quarry.storage,resources=members,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=quarry.storage,resources=members/status,verbs=patch
 // +kubebuilder:rbac:groups=quarry.storage,resources=storagenodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=quarry.storage,resources=glusternodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch;create;patch;delete

@@ -21,7 +21,7 @@ import (
 func (r *Reconciler) observe(ctx context.Context, s *scope) error {
 	s.world = backend.World{Nodes: map[string]backend.Node{}, Started: s.started}
 	for _, read := range []func(context.Context, *scope) error{
-		r.readMembers, r.readStorages, r.readVolumes, r.readNodes, r.readDriver, r.readClass, r.look,
+		r.readMembers, r.readGlusterNodes, r.readStorages, r.readVolumes, r.readNodes, r.readDriver, r.readClass, r.look,
 	} {
 		if err := read(ctx, s); err != nil {
 			return err
@@ -66,6 +66,12 @@ func (r *Reconciler) readMembers(ctx context.Context, s *scope) error {
 	}
 	slices.SortFunc(s.world.Members, func(a, b *v1alpha1.Member) int { return strings.Compare(string(a.Spec.Node), string(b.Spec.Node)) })
 	return nil
+}
+
+// readGlusterNodes reads which devices are on record as those of GlusterNodes.
+func (r *Reconciler) readGlusterNodes(ctx context.Context, s *scope) (err error) {
+	s.world.GlusterNodes, err = recorded(ctx, r.Client)
+	return err
 }
 
 func (r *Reconciler) readStorages(ctx context.Context, s *scope) error {

@@ -26,7 +26,7 @@ import (
 )
 
 // IndexMemberNode is the index of Members by node. The API server has it too.
-const IndexMemberNode = "spec.node"
+const IndexMemberNode = kube.MemberNode
 
 // gather is how long changes of nodes are gathered before a storage is looked at: after a restart every node changes at once.
 const gather = 100 * time.Millisecond

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/controller/internal/decide/notice"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/metric"
@@ -120,6 +122,9 @@ func (g guarded) check(ctx context.Context, host string, step backend.Step) erro
 			return err
 		}
 	}
+	if err := g.unclaimed(ctx, step); err != nil {
+		return err
+	}
 	h := g.hosts[host]
 	if h.Object == nil {
 		return nil
@@ -141,6 +146,28 @@ func (g guarded) check(ctx context.Context, host string, step backend.Step) erro
 		return g.empty(ctx, host)
 	}
 	return g.stays(ctx, owner, m, host)
+}
+
+// unclaimed says which device that a step takes was put on record by somebody else meanwhile; nil when none was.
+func (g guarded) unclaimed(ctx context.Context, step backend.Step) error {
+	t, ok := step.(disk.Taker)
+	if !ok || len(t.Takes()) == 0 {
+		return nil
+	}
+	nodes, err := recorded(ctx, g.r.Live)
+	if err != nil {
+		return err
+	}
+	if why := disk.TakesRecorded(t, disk.RecordsOf(nodes)); why != "" {
+		return errors.New(why)
+	}
+	return nil
+}
+
+// recorded returns the GlusterNodes that have devices of hosts on record.
+func recorded(ctx context.Context, c client.Reader) ([]v1alpha1.GlusterNode, error) {
+	nodes, err := kube.GlusterNodes(ctx, c)
+	return slices.DeleteFunc(nodes, func(n v1alpha1.GlusterNode) bool { return len(n.Spec.Devices) == 0 }), err
 }
 
 // stays says why a member that is not being removed gets no step now: it is under maintenance, or leaves.

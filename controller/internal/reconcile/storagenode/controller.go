@@ -24,6 +24,7 @@ import (
 
 // +kubebuilder:rbac:groups=quarry.storage,resources=storagenodes,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=quarry.storage,resources=storagenodes/status,verbs=patch
+// +kubebuilder:rbac:groups=quarry.storage,resources=glusternodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",namespace=quarry-system,resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",namespace=quarry-agents,resources=pods,verbs=get;list;watch

@@ -11,6 +11,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/transport"
 )
@@ -70,6 +71,28 @@ func look(devices []decide.Device, of owners) view {
 	}
 	v.bound()
 	return v
+}
+
+// reserve shows devices that are on record as those of objects which are no storage. Nobody else takes them.
+func (v *view) reserve(n decide.Node, records []disk.Record) {
+	for i := range v.devices {
+		shown := &v.devices[i]
+		d, _ := n.Device("/dev/" + shown.KernelName)
+		at := slices.IndexFunc(records, func(r disk.Record) bool { return r.Is(n.Name, d) })
+		if at < 0 || shown.InUseBy != "" {
+			continue
+		}
+		if shown.Available {
+			v.available--
+		}
+		v.inUse++
+		var reasons []string
+		for _, r := range shown.Refusals {
+			reasons = append(reasons, r.Reason)
+		}
+		shown.InUseBy, shown.Available = records[at].Holder, false
+		shown.Verdict = verdict(*shown, backend.Shorten(reasons, maxRefusals))
+	}
 }
 
 // known reports whether people know a device: disks, and what may be chosen. Volumes, loop devices, partitions and the like are not. A

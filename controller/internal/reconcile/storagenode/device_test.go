@@ -3,6 +3,7 @@ package storagenode
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -180,7 +182,7 @@ func TestFill_size(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sn := &v1alpha1.StorageNode{}
-			fill(sn, tt.node, owners{"u1": "Cluster fast"})
+			fill(sn, tt.node, owners{"u1": "Cluster fast"}, nil)
 			raw, err := json.Marshal(sn)
 			if err != nil {
 				t.Fatal(err)
@@ -216,7 +218,7 @@ func TestFill_unknownGroup(t *testing.T) {
 	sn := &v1alpha1.StorageNode{}
 	n := decide.Node{Agent: decide.AgentUp, Session: time.Now(), Groups: []decide.Group{{Name: "vg", UUID: "U", OwnerUID: "u1", Unknown: true}}}
 	n.Unknown = []decide.UnknownGroup{{Name: "vg", UUID: "U", OwnerUID: "u1", Devices: []string{"/dev/disk/by-id/a"}, Reason: "locked"}}
-	fill(sn, n, owners{"u1": "Cluster fast"})
+	fill(sn, n, owners{"u1": "Cluster fast"}, nil)
 	c := meta.FindStatusCondition(sn.Status.Conditions, v1alpha1.ConditionReady)
 	const says = "LVM cannot report volume group vg on /dev/disk/by-id/a (locked)"
 	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonVolumeGroupUnknown || c.Message != says || sn.Status.Message != says {
@@ -234,12 +236,30 @@ func TestFill_diedAfterItsIntroduction(t *testing.T) {
 	sn.Status.DeviceCount, sn.Status.Devices = 1, []v1alpha1.NodeDevice{{Path: "/dev/disk/by-id/a"}}
 	sn.Status.GroupCount, sn.Status.Groups = 1, []v1alpha1.NodeVolumeGroup{{Name: "vg", UUID: "U"}}
 	before := sn.Status.DeepCopy()
-	fill(sn, decide.Node{Agent: decide.AgentUnreachable, Problem: "the agent does not answer", AgentVersion: "v1"}, nil)
+	fill(sn, decide.Node{Agent: decide.AgentUnreachable, Problem: "the agent does not answer", AgentVersion: "v1"}, nil, nil)
 	if sn.Status.State != "offline" {
 		t.Errorf("state %s", sn.Status.State)
 	}
 	sn.Status.State, sn.Status.Message, sn.Status.Conditions = "", "", nil
 	if diff := cmp.Diff(*before, sn.Status); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestView_reserve: a device that a GlusterNode has on record is not available, whether glusterd2 was there already or not.
+func TestView_reserve(t *testing.T) {
+	n := decide.Node{Name: "n1", Devices: []decide.Device{
+		{Path: "/dev/disk/by-id/a", KernelName: "sda", Type: "disk", Serial: "A", Digest: "seen"},
+		{Path: "/dev/disk/by-id/b", KernelName: "sdb", Type: "disk", Serial: "B", Digest: "seen", Refusals: []v1alpha1.Refusal{{Reason: v1alpha1.RefusalLVM, Message: "It is."}}},
+		{Path: "/dev/disk/by-id/c", KernelName: "sdc", Type: "disk", Serial: "C", Digest: "seen"},
+	}}
+	v := look(n.Devices, nil)
+	v.reserve(n, []disk.Record{{Holder: "GlusterNode g/a", Device: v1alpha1.GlusterDevice{Node: "n1", Serial: "A"}}, {Holder: "GlusterNode g/b", Device: v1alpha1.GlusterDevice{Node: "n1", Serial: "B"}}})
+	var got []string
+	for _, d := range v.devices {
+		got = append(got, d.Verdict)
+	}
+	if want := []string{"in use by GlusterNode g/a", "in use by GlusterNode g/b; LVMPhysicalVolume", "available"}; !slices.Equal(got, want) || v.available != 1 || v.inUse != 2 || v.devices[0].Available {
+		t.Errorf("%q, %d available, %d in use", got, v.available, v.inUse)
 	}
 }

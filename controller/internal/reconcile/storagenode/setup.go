@@ -33,6 +33,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			return requests(agentpod.NodesOf(o))
 		})).
+		WatchesRawSource(kube.Later(mgr.GetCache(), &v1alpha1.GlusterNode{}, handler.EnqueueRequestsFromMapFunc(recorded), predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(kube.Changes(changed, 0, func(_ context.Context, node string) []reconcile.Request { return requests([]string{node}) })).
 		WithOptions(kube.Options(8))
 	// Devices are shown with the name of the storage that they belong to, or with the news that it is gone.
@@ -41,6 +42,19 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		b = b.Watches(kind, handler.EnqueueRequestsFromMapFunc(everyone), builder.WithPredicates(kube.ComesAndGoes))
 	}
 	return b.Complete(r)
+}
+
+// recorded returns the nodes that a GlusterNode has disks of on record.
+func recorded(_ context.Context, o client.Object) []reconcile.Request {
+	n, ok := o.(*v1alpha1.GlusterNode)
+	if !ok {
+		return nil
+	}
+	var hosts []string
+	for _, d := range n.Spec.Devices {
+		hosts = append(hosts, string(d.Node))
+	}
+	return requests(hosts)
 }
 
 func requests(nodes []string) []reconcile.Request {

@@ -8,6 +8,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
@@ -22,8 +23,12 @@ func (r *Reconciler) writeStatus(ctx context.Context, sn *v1alpha1.StorageNode, 
 	if err != nil {
 		return err
 	}
+	nodes, err := kube.GlusterNodes(ctx, r.Client)
+	if err != nil {
+		return err
+	}
 	after := sn.DeepCopy()
-	fill(after, n, of)
+	fill(after, n, of, disk.RecordsOf(nodes))
 	recordDevices(after)
 	_, err = kube.WriteStatus(ctx, r.Client, sn, after)
 	return err
@@ -43,7 +48,7 @@ func (r *Reconciler) owners(ctx context.Context) (owners, error) {
 }
 
 // fill computes the status. While it is too early to say whether the agent is up, what was reported before stands.
-func fill(sn *v1alpha1.StorageNode, n decide.Node, of owners) {
+func fill(sn *v1alpha1.StorageNode, n decide.Node, of owners, records []disk.Record) {
 	s := &sn.Status
 	s.ObservedGeneration = sn.Generation
 	if n.Agent == decide.AgentConnecting && len(s.Conditions) > 0 {
@@ -68,6 +73,7 @@ func fill(sn *v1alpha1.StorageNode, n decide.Node, of owners) {
 	}
 	s.AgentVersion, s.KernelRelease, s.LVMVersion = n.AgentVersion, n.KernelRelease, n.LVMVersion
 	v := look(n.Devices, of)
+	v.reserve(n, records)
 	s.Devices, s.OtherDevices = v.devices, v.summary()
 	s.DeviceCount, s.AvailableCount, s.InUseCount = int32(v.total), int32(v.available), int32(v.inUse)
 	s.Groups, s.GroupCount = groupsOf(n, of), int32(len(n.Groups)+len(n.OtherNodes))

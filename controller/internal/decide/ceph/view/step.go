@@ -59,6 +59,15 @@ func (s Step) Action() string { return s.Does }
 // Destroys reports whether the step loses what somebody wrote, so that a person approves it.
 func (s Step) Destroys() bool { return s.Does == v1alpha1.ActionWipeDevice || s.Loses != "" }
 
+// Takes returns the devices that are wiped, put on record or prepared.
+func (s Step) Takes() []decide.Device {
+	switch s.Does {
+	case v1alpha1.ActionWipeDevice, v1alpha1.ActionTakeDisks, v1alpha1.ActionPrepareOSD:
+		return s.Devices
+	}
+	return nil
+}
+
 // Vouches returns false: nobody vouches for anything.
 func (s Step) Vouches() bool { return false }
 

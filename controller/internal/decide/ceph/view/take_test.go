@@ -60,9 +60,12 @@ func TestTake_joined(t *testing.T) {
 		want    string
 		says    string
 	}{
-		"by default it is not taken":      {nil, nil, "", "The member serves volumes. Clean disks that are not taken: /dev/sdc: was not there"},
-		"with hotplug":                    {&v1alpha1.DeviceSelector{Hotplug: true}, nil, v1alpha1.ActionTakeDisks, ""},
-		"a disk that is named":            {&v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/sdc"}}, nil, v1alpha1.ActionTakeDisks, ""},
+		"by default it is not taken": {nil, nil, "", "The member serves volumes. Clean disks that are not taken: /dev/sdc: was not there"},
+		"with hotplug":               {&v1alpha1.DeviceSelector{Hotplug: true}, nil, v1alpha1.ActionTakeDisks, ""},
+		"a disk that is named":       {&v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/sdc"}}, nil, v1alpha1.ActionTakeDisks, ""},
+		"one that a GlusterNode has": {&v1alpha1.DeviceSelector{Hotplug: true}, func(o *Observation) {
+			o.World.GlusterNodes = []v1alpha1.GlusterNode{{Spec: v1alpha1.GlusterNodeSpec{Devices: []v1alpha1.GlusterDevice{{Node: "n1", Serial: "c"}}}}}
+		}, "", ""},
 		"a host without OSDs":             {nil, func(o *Observation) { o.World.Members[0].Spec.Ceph.OSDs = nil }, v1alpha1.ActionTakeDisks, ""},
 		"beside an OSD that is down":      {nil, func(o *Observation) { o.Ceph.Map.OSDs[0].Up = false }, "", "does not run. Clean disks that are not taken: /dev/sdc"},
 		"beside one that can be replaced": {nil, func(o *Observation) { o.Ceph.Map.OSDs[0].Up, o.Ceph.Map.OSDs[0].In = false, false }, "", "ReplaceOSD in the plan of the Cluster. Clean disks"},

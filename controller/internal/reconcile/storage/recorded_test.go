@@ -1,0 +1,56 @@
+package storage
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"quarry.storage/quarry/controller/internal/backend/backendtest"
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// taker is a step that takes a device.
+type taker struct {
+	backendtest.Step
+	device decide.Device
+}
+
+func (t taker) Takes() []decide.Device { return []decide.Device{t.device} }
+
+// TestGuarded_unclaimed: a step that takes a device looks before it whether the API server has it on record as that of a GlusterNode. Whoever cannot say so stops it.
+func TestGuarded_unclaimed(t *testing.T) {
+	s := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	n := &v1alpha1.GlusterNode{ObjectMeta: metav1.ObjectMeta{Namespace: "gluster", Name: "g1"}}
+	n.Spec.Devices = []v1alpha1.GlusterDevice{{Device: "/dev/disk/by-id/a", Path: "/dev/disk/by-id/a", Node: "n1", Serial: "A", Size: 1}}
+	live := fake.NewClientBuilder().WithScheme(s).WithObjects(n).Build()
+	g := guarded{r: &Reconciler{Config: Config{Live: live}}}
+	step := taker{backendtest.Step{On: "n1"}, decide.Device{Path: "/dev/disk/by-id/a", Serial: "A"}}
+	if err := g.unclaimed(t.Context(), step); err == nil || !strings.Contains(err.Error(), "/dev/disk/by-id/a is on record as a device of GlusterNode gluster/g1") {
+		t.Errorf("the step is taken: %v", err)
+	}
+	step.device = decide.Device{Path: "/dev/disk/by-id/b", Serial: "B"}
+	if err := g.unclaimed(t.Context(), step); err != nil {
+		t.Errorf("another device: %v", err)
+	}
+	step.device = decide.Device{Path: "/dev/disk/by-id/a", Serial: "A", SizeBytes: 1}
+	g.r.Live = failReads(live, func() error { return &meta.NoKindMatchError{} })
+	if err := g.unclaimed(t.Context(), step); err != nil {
+		t.Errorf("the API server knows no GlusterNodes: %v", err)
+	}
+	g.r.Live = failReads(live, func() error { return errors.New("no answer") })
+	if err := g.unclaimed(t.Context(), step); err == nil {
+		t.Error("nobody knows, and the step is taken")
+	}
+	if err := g.unclaimed(t.Context(), step.Step); err != nil {
+		t.Errorf("a step that takes nothing: %v", err)
+	}
+}
