@@ -9,6 +9,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"quarry.storage/quarry/controller/internal/agents"
 	"quarry.storage/quarry/controller/internal/decide/gluster/csi"
 	servers "quarry.storage/quarry/controller/internal/gluster"
 	"quarry.storage/quarry/controller/internal/reconcile/driver"
@@ -16,9 +17,10 @@ import (
 )
 
 // glusterClusters adds the reconciler of GlusterClusters and GlusterNodes.
-func glusterClusters(mgr manager.Manager, images driver.Images) error {
+func glusterClusters(mgr manager.Manager, pool *agents.Pool, images driver.Images) error {
 	r := &gluster.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("quarry-controller"), Dial: dialServers,
+		Agents:   pool,
 		Sidecars: csi.Sidecars{Provisioner: images[driver.Provisioner], Attacher: images[driver.Attacher], Registrar: images[driver.Registrar]},
 		Now:      time.Now, Suffix: nodeSuffix, Secret: serverSecret,
 	}

@@ -258,7 +258,7 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 		controllerPin:      func() error { return pins(ctx, mgr, table) },
 		controllerStateful: func() error { return statefulClusters(ctx, mgr, cfg, members) },
 		controllerHarbor:   func() error { return harborClusters(mgr, cfg) },
-		controllerGluster:  func() error { return glusterClusters(mgr, found) },
+		controllerGluster:  func() error { return glusterClusters(mgr, pool, found) },
 	} {
 		if cfg.runs(name) {
 			errs = append(errs, add())

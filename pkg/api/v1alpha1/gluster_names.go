@@ -11,6 +11,9 @@ const (
 	AnnotationPeerLeft = Group + "/peer-left"
 	// AnnotationPeer is on the claims of a GlusterNode: the ID of its server in the pool, whose bricks are on them.
 	AnnotationPeer = Group + "/peer"
+	// AnnotationDevices is on the workload of a GlusterNode with disks of a node of Kubernetes: the records of those that its server has, as JSON. Nobody but a person reads it, who
+	// writes records again that were lost.
+	AnnotationDevices = Group + "/devices"
 	// FinalizerGlusterCluster is on a GlusterCluster until what was made for it is removed.
 	FinalizerGlusterCluster = Group + "/gluster-cluster"
 	// LabelGlusterCluster is on everything that is made for a GlusterCluster; its value is the name of the cluster.
@@ -47,6 +50,8 @@ const (
 	ConditionPeerOnline = "PeerOnline"
 	// ConditionDevicesReady: every device is registered, and enabled exactly while the node takes bricks.
 	ConditionDevicesReady = "DevicesReady"
+	// ConditionDevicesAllocated: every disk of a node of Kubernetes that the node stores on is on record, and allocated to its server. Only nodes with storage[].device have it.
+	ConditionDevicesAllocated = "DevicesAllocated"
 	// ConditionPodCurrent: the pod of the node is as its workload would make it now. Ready does not depend on it.
 	ConditionPodCurrent = "PodCurrent"
 	// ConditionDrained: the node holds no brick any more, and what was moved is whole elsewhere. Only nodes that are deleted have it.
@@ -86,6 +91,8 @@ const (
 	ReasonDrained       = "Drained"
 	// ReasonStepWaits: the step before is not done.
 	ReasonStepWaits = "StepWaits"
+	// ReasonDevicesAllocated: the server has its disks.
+	ReasonDevicesAllocated = "DevicesAllocated"
 	// ReasonStepTaken: something was changed for the step in this pass. The next one looks again.
 	ReasonStepTaken = "StepTaken"
 	// ReasonPoolUnknown: glusterd2 does not answer, or what it says is cut or contradicts itself.

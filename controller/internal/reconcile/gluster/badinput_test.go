@@ -223,7 +223,7 @@ func TestBadInput_nodes(t *testing.T) {
 	s.until("the good one serves", s.in("good", "online"))
 	s.until("its devices are there", func() bool { return s.condition("good", v1alpha1.ConditionReady).Status == metav1.ConditionTrue })
 	for name, want := range map[string]string{
-		"files": "has a filesystem", "rival": "the bricks on it are those of peer", "device": "nothing acts on yet",
+		"files": "has a filesystem", "rival": "the bricks on it are those of peer", "device": "0 match",
 	} {
 		if c := s.condition(name, v1alpha1.ConditionSpecValid); c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, want) || s.servers[name] != nil {
 			t.Errorf("%s: %+v", name, c)

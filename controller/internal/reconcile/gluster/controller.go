@@ -27,6 +27,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/gluster/csi"
 	servers "quarry.storage/quarry/controller/internal/gluster"
 	"quarry.storage/quarry/controller/internal/kube"
+	"quarry.storage/quarry/controller/internal/reconcile/gluster/disks"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -34,6 +35,7 @@ import (
 //
 // +kubebuilder:rbac:groups=quarry.storage,resources=glusterclusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=quarry.storage,resources=glusternodes,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=quarry.storage,resources=clusters;members;storagenodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=quarry.storage,resources=glusterclusters/status;glusternodes/status,verbs=patch
 // +kubebuilder:rbac:groups=quarry.storage,resources=glusterclusters/finalizers;glusternodes/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch
@@ -61,6 +63,8 @@ type Reconciler struct {
 	Events events.EventRecorder
 	// Dial returns how to reach servers that have a secret, and certificates of an authority if one is given.
 	Dial func(secret, ca []byte) (func(address string) (servers.API, error), error)
+	// Agents tell of the disks of nodes of Kubernetes. Without them no node gets one.
+	Agents disks.Agents
 	// Sidecars are the images beside the CSI drivers.
 	Sidecars csi.Sidecars
 	// Now is the time, Started when this process began to lead: with its first pass, if it is not given. Suffix makes the end of a name that no node ever had, Secret a secret.
@@ -71,8 +75,8 @@ type Reconciler struct {
 	began sync.Once
 	// applied has of each object that was applied last how it was then, and what was wanted.
 	applied sync.Map
-	// heard has of each pool since when it was heard without a break.
-	heard sync.Map
+	// heard has of each pool since when it was heard without a break, and seen of each record of a disk that is not final since when this process knows of it.
+	heard, seen sync.Map
 }
 
 // Reconcile makes one pass over a pool.

@@ -186,6 +186,10 @@ func (r *Reconciler) removeBy(ctx context.Context, s *scope, m *member, d remova
 		}
 		return errors.Join(errs...)
 	case removal.DropFinalizer:
+		if len(m.node.Spec.Devices) > 0 && s.cluster != nil {
+			// The node is gone in a moment, and people look at what stays.
+			s.tell(corev1.EventTypeNormal, d.Reason, "Remove", fmt.Sprintf("Node %s is removed. %s", m.node.Name, d.Message))
+		}
 		m.gone = true
 		return kube.RemoveFinalizer(ctx, r.Client, m.node, v1alpha1.FinalizerGlusterNode)
 	}

@@ -111,7 +111,8 @@ func (r *Reconciler) check(ctx context.Context, s *scope) error {
 		s.spec = spec.ValidateCluster(s.cluster, l)
 	}
 	if slices.ContainsFunc(s.members, (*member).hasDevice) {
-		l.Nodes = r.labelsOfNodes(ctx)
+		s.labels = r.labelsOfNodes(ctx)
+		l.Nodes = s.labels
 	}
 	for _, m := range s.members {
 		for _, name := range spec.NodeSecrets(m.node) {

@@ -113,8 +113,8 @@ func (s *suite) machine() {
 	must(s.t, s.client.Update(s.t.Context(), n))
 }
 
-// stall has a pod whose image cannot be had.
-func (s *suite) stall(w *appsv1.StatefulSet) {
+// stall has a pod that does not start.
+func (s *suite) stall(w *appsv1.StatefulSet, why string) {
 	s.t.Helper()
 	s.revise(w)
 	name := workload.Pod(w.Name)
@@ -124,7 +124,7 @@ func (s *suite) stall(w *appsv1.StatefulSet) {
 	p := podOf(w)
 	must(s.t, s.client.Create(s.t.Context(), p))
 	p.Status.Phase = corev1.PodPending
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: p.Spec.Containers[0].Name, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: p.Spec.Containers[0].Name, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: why}}}}
 	must(s.t, s.client.Status().Update(s.t.Context(), p))
 }
 

@@ -11,10 +11,12 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide/gluster"
 	"quarry.storage/quarry/controller/internal/decide/gluster/cluster"
+	"quarry.storage/quarry/controller/internal/decide/gluster/device"
 	"quarry.storage/quarry/controller/internal/decide/gluster/drain"
 	"quarry.storage/quarry/controller/internal/decide/gluster/node"
 	"quarry.storage/quarry/controller/internal/decide/gluster/rollout"
 	"quarry.storage/quarry/controller/internal/decide/gluster/template"
+	"quarry.storage/quarry/controller/internal/decide/gluster/workload"
 	"quarry.storage/quarry/controller/internal/decide/notice"
 	servers "quarry.storage/quarry/controller/internal/gluster"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -33,6 +35,9 @@ type scope struct {
 	claims    map[string]*corev1.PersistentVolumeClaim
 	workloads map[string]*appsv1.StatefulSet
 	pods      map[string]*corev1.Pod
+
+	// labels are those of the nodes of Kubernetes; nil if no node has a disk of one, or nobody could list them.
+	labels map[string]map[string]string
 
 	// spec, etcd and drivers are conditions of the cluster.
 	spec, etcd, drivers metav1.Condition
@@ -79,6 +84,11 @@ type member struct {
 	own *gluster.Pool
 	// neverRan: it is known that no server of the node ever ran.
 	neverRan bool
+
+	// disks is what was decided about its disks of a node of Kubernetes; nil for a node without one, and while nobody could say.
+	disks *device.Decision
+	// without are those that the template of its server leaves out.
+	without []v1alpha1.DevicePath
 
 	data     nodestate.Data
 	holding  []string
@@ -159,4 +169,35 @@ func (s *scope) find(peer string) *member {
 		}
 	}
 	return nil
+}
+
+// registered reports whether glusterd2 is known to have every disk of a node.
+func (s *scope) registered(m *member) bool {
+	wanted := slices.ContainsFunc(m.node.Spec.Storage, func(one v1alpha1.GlusterStorage) bool {
+		return one.Device != "" && !slices.ContainsFunc(m.node.Spec.Devices, func(r v1alpha1.GlusterDevice) bool { return r.Device == one.Device && r.Allocated })
+	})
+	return !wanted && node.Registered(s.pool, m.peer(), workload.Devices(m.node))
+}
+
+// seenSince is since when this process knows of the records of a node that are not final.
+func (r *Reconciler) seenSince(s *scope, m *member) map[v1alpha1.DevicePath]time.Time {
+	since := map[v1alpha1.DevicePath]time.Time{}
+	for _, one := range m.node.Spec.Devices {
+		key := seenRecord{m.node.UID, one.Device, one.Recorded.Time.UTC()}
+		if one.Allocated {
+			r.seen.Delete(key)
+			continue
+		}
+		if at, ok := r.seen.LoadOrStore(key, s.now); ok {
+			since[one.Device], _ = at.(time.Time)
+		}
+	}
+	return since
+}
+
+// seenRecord is the record of a disk that a process knows.
+type seenRecord struct {
+	node     types.UID
+	device   v1alpha1.DevicePath
+	recorded time.Time
 }

@@ -14,6 +14,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/gluster/node"
 	"quarry.storage/quarry/controller/internal/decide/gluster/workload"
 	servers "quarry.storage/quarry/controller/internal/gluster"
+	"quarry.storage/quarry/controller/internal/reconcile/gluster/disks"
 	"quarry.storage/quarry/controller/internal/reconcile/gluster/pods"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
@@ -78,13 +79,40 @@ func (s *scope) neverRan(m *member) bool {
 
 // serve has a node run, join, and its devices registered.
 func (r *Reconciler) serve(ctx context.Context, s *scope, m *member) error {
+	blind := r.disks(ctx, s, m)
 	unmade := r.run(ctx, s, m)
-	errs := []error{unmade}
+	errs := []error{blind, unmade}
+	m.plan = node.Reconcile(s.facts(m))
+	if s.silence != "" && m.plan.Message != "" {
+		m.plan.Message += " " + s.silence
+	}
+	if why := hindrance(errors.Join(errs...)); why != "" {
+		m.plan.Message = strings.TrimSpace(why + " " + m.plan.Message)
+	}
+	m.node.Status.Joined = m.node.Status.Joined || m.plan.Joined && m.node.Spec.Pool != ""
+	if m.conflict || s.speaker == nil {
+		return errors.Join(errs...)
+	}
+	for _, step := range m.plan.Steps {
+		may, err := r.mayTake(ctx, s, m, step)
+		if errs = append(errs, err); may {
+			errs = append(errs, s.take(ctx, m, step))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// facts are what is decided on what a node needs.
+func (s *scope) facts(m *member) node.Facts {
+	pod := s.pods[workload.Pod(m.node.Name)]
 	f := node.Facts{
 		Node: m.node, Standing: m.standing, Spec: m.spec, Claims: m.claims, Workload: m.answers, Says: m.says.Peer,
-		Address: workload.PeerAddress(m.node), Pool: s.pool,
+		Address: workload.PeerAddress(m.node), Pool: s.pool, Begun: s.workloads[m.node.Name] != nil,
 	}
-	f.Devices, f.Unseen = pods.Has(s.pods[workload.Pod(m.node.Name)], workload.Devices(m.node))
+	f.Devices, f.Unseen = pods.Has(pod, workload.Devices(m.node))
+	if m.hasDevice() && m.ours() {
+		disks.Tell(&f, m.disks, pod != nil)
+	}
 	if m.conflict {
 		f.Pool = gluster.Pool{}
 	}
@@ -93,21 +121,20 @@ func (r *Reconciler) serve(ctx context.Context, s *scope, m *member) error {
 			f.Others = append(f.Others, other.peer())
 		}
 	}
-	m.plan = node.Reconcile(f)
-	if s.silence != "" && m.plan.Message != "" {
-		m.plan.Message += " " + s.silence
+	return f
+}
+
+// mayTake looks once more before glusterd2 is told of a disk of a node of Kubernetes: the facts of the pass are of before.
+func (r *Reconciler) mayTake(ctx context.Context, s *scope, m *member, step node.Step) (bool, error) {
+	if step.Do != node.AddDevice {
+		return true, nil
 	}
-	if why := hindrance(unmade); why != "" {
-		m.plan.Message = strings.TrimSpace(why + " " + m.plan.Message)
+	for _, one := range m.node.Spec.Devices {
+		if workload.Disk(one) == step.Path {
+			return r.keeper().MayRegister(ctx, r.subject(s, m), one.Device)
+		}
 	}
-	m.node.Status.Joined = m.node.Status.Joined || m.plan.Joined && m.node.Spec.Pool != ""
-	if m.conflict || s.speaker == nil {
-		return errors.Join(errs...)
-	}
-	for _, step := range m.plan.Steps {
-		errs = append(errs, s.take(ctx, m, step))
-	}
-	return errors.Join(errs...)
+	return true, nil
 }
 
 // take takes a step in the pool.
@@ -151,13 +178,78 @@ func (r *Reconciler) run(ctx context.Context, s *scope, m *member) error {
 	case s.workloads[n.Name] == nil && (s.etcd.Status != metav1.ConditionTrue || s.cluster.Annotations[annotationEtcd] == ""):
 		// Without etcd a server begins a store of its own, or ends.
 		return nil
+	case m.hasDevice() && !m.disksReady(s.workloads[n.Name] != nil):
+		return nil
+	}
+	if err := s.forgotten(n); err != nil {
+		return err
 	}
 	if !n.Status.Joined && !m.condemned() {
 		if err := r.makeClaims(ctx, s, m); err != nil {
 			return err
 		}
 	}
-	return r.apply(ctx, workload.Server(s.cluster, n))
+	return r.apply(ctx, workload.Server(s.cluster, n, m.without...))
+}
+
+// forgotten says that a workload has disks which its node does not have on record any more.
+func (s *scope) forgotten(n *v1alpha1.GlusterNode) error {
+	if lost := workload.Loses(s.workloads[n.Name], n); len(lost) > 0 {
+		return obstructed("The workload of the node has %s, which spec.devices does not say. It is left as it is: write the records again, which its annotation %s has, as docs/gluster.md says.", strings.Join(lost, ", "), v1alpha1.AnnotationDevices)
+	}
+	return nil
+}
+
+func (r *Reconciler) keeper() disks.Keeper {
+	return disks.Keeper{Client: r.Client, Live: r.Live, Agents: r.Agents, Now: r.Now}
+}
+
+// subject is a node with disks of a node of Kubernetes for who keeps their records.
+func (r *Reconciler) subject(s *scope, m *member) disks.Subject {
+	name := m.node.Name
+	return disks.Subject{
+		Node: m.node, Nodes: s.labels, Registered: s.registered(m), Held: s.holdsDisks(m), Pod: pods.Server(s.workloads[name], s.pods[workload.Pod(name)]), Seen: r.seenSince(s, m),
+	}
+}
+
+// disks decides which disks of a node of Kubernetes the server has, and writes the records before anything is made on a disk.
+func (r *Reconciler) disks(ctx context.Context, s *scope, m *member) error {
+	if !m.hasDevice() || !m.ours() || m.conflict {
+		return nil
+	}
+	kept, err := r.keeper().Keep(ctx, r.subject(s, m))
+	switch {
+	case err != nil:
+		return err
+	case kept.Dropped:
+		return obstructed("The API server does not keep spec.devices: its definition of GlusterNodes is that of an earlier version. Run: kubectl apply --server-side -k deploy/crd")
+	case kept.Written:
+		m.tell(corev1.EventTypeNormal, v1alpha1.ReasonStepTaken, "Allocate", kept.Decision.Condition().Message)
+	}
+	m.disks, m.without = &kept.Decision, kept.Without
+	s.within(kept.Decision.Wake)
+	return nil
+}
+
+// disksReady reports whether a workload may be made or changed. For the first one all disks have to be allocated; one that comes again has those that are on record.
+func (m *member) disksReady(exists bool) bool {
+	if m.disks == nil || m.disks.Misplaced() {
+		return false
+	}
+	return exists || m.disks.Condition().Status == metav1.ConditionTrue || m.node.Status.Joined
+}
+
+// holdsDisks says why a node gets no other disk now; empty when nothing keeps it.
+func (s *scope) holdsDisks(m *member) string {
+	switch state := m.standing.State(); {
+	case s.cluster == nil || !s.cluster.DeletionTimestamp.IsZero():
+		return "the GlusterCluster is being deleted, or does not exist"
+	case m.condemned() || m.standing.Lost || state != nodestate.Online && state != nodestate.Offline:
+		return fmt.Sprintf("the GlusterNode is %s", state)
+	case m.spec.Status != metav1.ConditionTrue || s.spec.Status != metav1.ConditionTrue:
+		return "the spec of the GlusterNode or of the GlusterCluster is not valid, or that is not known"
+	}
+	return ""
 }
 
 func (r *Reconciler) makeClaims(ctx context.Context, s *scope, m *member) error {

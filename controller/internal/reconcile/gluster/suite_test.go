@@ -67,6 +67,8 @@ type suite struct {
 	broken, keepClaim string
 	// tight: no budget lets a pod go.
 	tight bool
+	// unplugged are the paths of disks that are not on their machine: no pod starts with one.
+	unplugged map[string]bool
 	// die ends the pass that is being made: nobody is asked for anything any more.
 	die func()
 }
@@ -398,7 +400,11 @@ func (s *suite) stopped(w *appsv1.StatefulSet) {
 func (s *suite) run(w *appsv1.StatefulSet) {
 	s.t.Helper()
 	if s.broken != "" && w.Spec.Template.Spec.Containers[0].Image == s.broken {
-		s.stall(w)
+		s.stall(w, "ImagePullBackOff")
+		return
+	}
+	if s.hangs(w) {
+		s.stall(w, "ContainerCreating")
 		return
 	}
 	ready := !s.halted[w.Name]
@@ -429,8 +435,23 @@ func (s *suite) run(w *appsv1.StatefulSet) {
 		return
 	}
 	p.Status.Phase = corev1.PodRunning
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: p.Spec.Containers[0].Name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}}}
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status, LastTransitionTime: metav1.NewTime(s.now())}}
 	must(s.t, s.client.Status().Update(s.t.Context(), p))
+}
+
+// hangs reports whether the pod of a workload cannot start, or the next one could not, as a disk is not there.
+func (s *suite) hangs(w *appsv1.StatefulSet) bool {
+	s.t.Helper()
+	p := s.pods()[workload.Pod(w.Name)]
+	spec := w.Spec.Template.Spec
+	if p != nil {
+		spec = p.Spec
+		if p.DeletionTimestamp != nil || len(p.Status.ContainerStatuses) == 0 || p.Status.ContainerStatuses[0].State.Waiting == nil {
+			return false
+		}
+	}
+	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil && s.unplugged[v.HostPath.Path] })
 }
 
 // serve has a stand-in for a workload of glusterd2.
@@ -455,6 +476,11 @@ func (s *suite) serve(w *appsv1.StatefulSet, runs bool) {
 		}
 		for _, d := range c.VolumeDevices {
 			cfg.Disk.Blocks[d.DevicePath] = &cluster.Block{Size: 10 << 30}
+		}
+		for _, d := range c.VolumeMounts {
+			if strings.HasPrefix(d.MountPath, "/dev/") {
+				cfg.Disk.Blocks[d.MountPath] = &cluster.Block{Size: 10 << 30}
+			}
 		}
 		l, err := (&net.ListenConfig{}).Listen(s.t.Context(), "tcp", "127.0.0.1:0")
 		must(s.t, err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"quarry.storage/quarry/controller/internal/decide/gluster"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
 )
 
@@ -93,6 +94,12 @@ func GetFreeSpace(p gluster.Pool, peer string, declared []string) (gluster.Space
 	return sum, nil
 }
 
+// Registered reports whether glusterd2 is known to have all of some devices of a peer.
+func Registered(p gluster.Pool, peer string, declared []string) bool {
+	own, known := devices(p, peer)
+	return known && len(absent(own, declared)) == 0
+}
+
 // absent are the declared devices that are not registered. Paths are compared as text, as glusterd2 does (a084).
 func absent(own []gluster.Device, declared []string) []string {
 	have := map[string]bool{}
@@ -126,4 +133,36 @@ func ReconcileStorageDevices(p gluster.Pool, peer string, declared []string, sta
 		return nil
 	}
 	return Disable(p, peer)
+}
+
+// devices has the devices of the node registered, and enabled where they can be used.
+func (f Facts) devices(p *Plan) outcome {
+	id := gluster.PeerOf(f.Node)
+	own, known := devices(f.Pool, id)
+	switch {
+	case !known:
+		return unknown(v1alpha1.ReasonPoolUnknown, "The pool does not tell its devices.")
+	case f.quiet():
+		return no(v1alpha1.ReasonDeviceDisabled, "The node is %s, so its devices are disabled.", f.Standing.State())
+	}
+	if steps := f.steps(id, own); len(steps) > 0 {
+		p.Steps = append(p.Steps, steps...)
+		return no(v1alpha1.ReasonStepTaken, "%d devices are registered, enabled or disabled.", len(steps))
+	}
+	if out := f.unfit(own); out != nil {
+		return *out
+	}
+	if why := f.unclear(own); why != "" {
+		return unknown(v1alpha1.ReasonAgentUnreachable, "%s", why)
+	}
+	if missing := absent(own, f.Unseen); len(missing) > 0 {
+		return no(v1alpha1.ReasonPending, "These devices are in the spec, and not in the pod yet, which is replaced first (PodCurrent): %s.", strings.Join(missing, ", "))
+	}
+	if missing := absent(own, f.Devices); len(missing) > 0 {
+		if bar, barred := f.Barred[missing[0]]; barred {
+			return no(bar.Reason, "glusterd2 is not told of %s: %s.", missing[0], strings.TrimSuffix(bar.Why, "."))
+		}
+		return no(v1alpha1.ReasonPending, "These devices are not registered: %s.", strings.Join(missing, ", "))
+	}
+	return yes(v1alpha1.ReasonDevicesReady, "All devices are registered and enabled.")
 }

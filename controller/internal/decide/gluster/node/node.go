@@ -27,6 +27,12 @@ type Facts struct {
 	Address string
 	// Devices are the paths of spec.storage that the server's pod has, and Unseen those that it does not have yet. A server that is told of a path that does not exist may end (a134).
 	Devices, Unseen []string
+	// Disks is the condition DevicesAllocated; nil for a node without disks of a node of Kubernetes. Begun: its workload exists.
+	Disks *metav1.Condition
+	Begun bool
+	// Barred says of devices that glusterd2 must not be told of why not. Unfit says of disks that get no bricks why not, and Unclear are those of which nobody knows whether they are there.
+	Barred, Unfit map[string]Bar
+	Unclear       []string
 	// Pool is what a member of the pool says, other than this node if there is one. Others are the IDs of the cluster's other nodes.
 	Pool   gluster.Pool
 	Others []string
@@ -59,7 +65,7 @@ func Reconcile(f Facts) Plan {
 		{v1alpha1.ConditionPeerOnline, f.online},
 		{v1alpha1.ConditionDevicesReady, f.devices},
 	}
-	p.chain(stages)
+	p.chain(f.withDisks(stages))
 	if f.quiet() {
 		// That no brick comes to the node waits for nothing: glusterd2 takes it for a server that is down, too.
 		p.Steps = Disable(f.Pool, gluster.PeerOf(f.Node))
@@ -136,7 +142,11 @@ func (f Facts) workload(*Plan) outcome {
 	case gluster.Yes:
 		return yes(v1alpha1.ReasonWorkloadReady, "The server runs, and answers.")
 	case gluster.No:
-		return no(v1alpha1.ReasonPending, "The server does not run, or does not answer.")
+		out := no(v1alpha1.ReasonPending, "The server does not run, or does not answer.")
+		if disks := f.unfit(nil); disks != nil {
+			out.message += " " + disks.message
+		}
+		return out
 	}
 	return unknown(v1alpha1.ReasonPending, "Whether the server runs is not known.")
 }
@@ -222,28 +232,6 @@ func (f Facts) reachable(*Plan) outcome {
 		return no(v1alpha1.ReasonPeerDown, "The server does not answer.")
 	}
 	return unknown(v1alpha1.ReasonPoolUnknown, "Whether the server answers is not known.")
-}
-
-func (f Facts) devices(p *Plan) outcome {
-	id := gluster.PeerOf(f.Node)
-	own, known := devices(f.Pool, id)
-	switch {
-	case !known:
-		return unknown(v1alpha1.ReasonPoolUnknown, "The pool does not tell its devices.")
-	case f.quiet():
-		return no(v1alpha1.ReasonDeviceDisabled, "The node is %s, so its devices are disabled.", f.Standing.State())
-	}
-	if steps := ReconcileStorageDevices(f.Pool, id, f.Devices, f.Standing.State()); len(steps) > 0 {
-		p.Steps = append(p.Steps, steps...)
-		return no(v1alpha1.ReasonStepTaken, "%d devices are registered or enabled.", len(steps))
-	}
-	if missing := absent(own, f.Unseen); len(missing) > 0 {
-		return no(v1alpha1.ReasonPending, "These devices are in the spec, and not in the pod yet, which is replaced first (PodCurrent): %s.", strings.Join(missing, ", "))
-	}
-	if missing := absent(own, f.Devices); len(missing) > 0 {
-		return no(v1alpha1.ReasonPending, "These devices are not registered: %s.", strings.Join(missing, ", "))
-	}
-	return yes(v1alpha1.ReasonDevicesReady, "All devices are registered and enabled.")
 }
 
 // Candidate is a node that may speak for the pool.

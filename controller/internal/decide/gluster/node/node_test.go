@@ -62,6 +62,22 @@ func fresh(f *Facts) {
 	*f.Pool.Devices = (*f.Pool.Devices)[2:]
 }
 
+func disks(status metav1.ConditionStatus, begun bool) edit {
+	return func(f *Facts) {
+		f.Disks, f.Begun = &metav1.Condition{Status: status, Reason: "WhyNot", Message: "Because."}, begun
+	}
+}
+
+// barred are disks that glusterd2 must not be told of.
+var barred = map[string]Bar{"/dev/b": {Reason: v1alpha1.ReasonAgentUnreachable, Why: "the agent is silent."}}
+
+// lacks has a disk that is gone, and unclear one of which nobody knows. unseen has it not in the pod.
+func lacks(f *Facts) {
+	f.Unfit = map[string]Bar{"/dev/b": {Reason: v1alpha1.ReasonDeviceNotFound, Why: "/dev/disk/by-id/b: it is gone."}}
+}
+func unclear(f *Facts) { f.Unclear = []string{"/dev/b"} }
+func unseen(f *Facts)  { f.Devices, f.Unseen = f.Devices[:1], f.Devices[1:] }
+
 func devicesAre(all ...gluster.Device) edit { return func(f *Facts) { f.Pool.Devices = &all } }
 
 func TestReconcile(t *testing.T) {
@@ -70,34 +86,52 @@ func TestReconcile(t *testing.T) {
 		want   string
 		reason string
 	}{
-		"it serves":                         {nil, "TTTTTTT", v1alpha1.ReasonReady},
-		"a device is not in the pod yet":    {[]edit{devicesAre(device("/dev/a", true)), func(f *Facts) { f.Devices, f.Unseen = f.Devices[:1], f.Devices[1:] }}, "TTTTTFF", v1alpha1.ReasonPending},
-		"others are registered meanwhile":   {[]edit{devicesAre(), func(f *Facts) { f.Devices, f.Unseen = f.Devices[:1], f.Devices[1:] }}, "TTTTTFF AddDevice:/dev/a", v1alpha1.ReasonStepTaken},
-		"the pod does not have it any more": {[]edit{func(f *Facts) { f.Devices, f.Unseen = f.Devices[:1], f.Devices[1:] }}, "TTTTTTT", v1alpha1.ReasonReady},
-		"the spec is wrong":                 {[]edit{func(f *Facts) { f.Spec.Status, f.Spec.Reason = metav1.ConditionFalse, "InvalidSpec" }}, "FUUUUUF", v1alpha1.ReasonInvalidSpec},
-		"nobody knows whether it is":        {[]edit{func(f *Facts) { f.Spec.Status, f.Spec.Reason = metav1.ConditionUnknown, "StepWaits" }}, "UUUUUUU", v1alpha1.ReasonStepWaits},
-		"a claim is not bound":              {[]edit{func(f *Facts) { f.Claims = gluster.No }}, "TFUUUUF", v1alpha1.ReasonPending},
-		"nobody knows of the claims":        {[]edit{func(f *Facts) { f.Claims = gluster.Unknown }}, "TUUUUUU", v1alpha1.ReasonPending},
-		"the server does not run":           {[]edit{func(f *Facts) { f.Workload = gluster.No }}, "TTFUUUF", v1alpha1.ReasonPending},
-		"nobody knows of the server":        {[]edit{func(f *Facts) { f.Workload = gluster.Unknown }}, "TTUUUUU", v1alpha1.ReasonPending},
-		"G16: the server is another one":    {[]edit{func(f *Facts) { f.Says = "b" }}, "TTFUUUF", v1alpha1.ReasonPeerConflict},
-		"G16: it says who it is":            {[]edit{func(f *Facts) { f.Says = "ME" }}, "TTTTTTT", v1alpha1.ReasonReady},
-		"G16: no ID is on record":           {[]edit{func(f *Facts) { f.Node.Spec.Peer = "" }}, "TTTUUUU", v1alpha1.ReasonPoolUnknown},
-		"the pool is silent":                {[]edit{func(f *Facts) { f.Pool = gluster.Pool{} }}, "TTTUUUU", v1alpha1.ReasonPoolUnknown},
-		"G2: it joins":                      {[]edit{fresh}, "TTTFUUF Join:b:east", v1alpha1.ReasonStepTaken},
-		"G2: nobody can take it in":         {[]edit{fresh, func(f *Facts) { (*f.Pool.Peers)[0].Online = false }}, "TTTFUUF", v1alpha1.ReasonPending},
-		"G2: nor a stranger":                {[]edit{fresh, func(f *Facts) { f.Others = nil }}, "TTTFUUF", v1alpha1.ReasonPending},
-		"G2: its address is another's":      {[]edit{fresh, func(f *Facts) { (*f.Pool.Peers)[0].Addresses = []string{f.Address} }}, "TTTFUUF", v1alpha1.ReasonPeerConflict},
-		"not under maintenance":             {[]edit{fresh, state(false, false, true, false)}, "TTTFUUF", v1alpha1.ReasonStepWaits},
-		"nor while it is removed":           {[]edit{fresh, state(false, true, false, true)}, "TTTFUUF", v1alpha1.ReasonStepWaits},
-		"it was a member":                   {[]edit{fresh, func(f *Facts) { f.Node.Status.Joined = true }}, "TTTFUUF", v1alpha1.ReasonPeerMissing},
-		"its zone is another":               {[]edit{func(f *Facts) { (*f.Pool.Peers)[0].Zone = "me" }}, "TTTFUUF SetZone:east", v1alpha1.ReasonStepTaken},
-		"a node without a zone is its own":  {[]edit{func(f *Facts) { f.Node.Spec.Zone = "" }}, "TTTFUUF SetZone:pool-east-1", v1alpha1.ReasonStepTaken},
-		"it is down":                        {[]edit{func(f *Facts) { (*f.Pool.Peers)[0].Online = false }, state(false, true, false, false)}, "TTTTFUF", v1alpha1.ReasonPeerDown},
-		"no list of devices":                {[]edit{func(f *Facts) { f.Pool.Devices = nil }}, "TTTTTUU", v1alpha1.ReasonPoolUnknown},
-		"a device is not registered":        {[]edit{devicesAre(device("/dev/a", true))}, "TTTTTFF AddDevice:/dev/b", v1alpha1.ReasonStepTaken},
-		"nor is another spelling of it":     {[]edit{devicesAre(device("/dev/a", true), device("/dev/b/", true))}, "TTTTTFF AddDevice:/dev/b", v1alpha1.ReasonStepTaken},
-		"one is disabled":                   {[]edit{devicesAre(device("/dev/a", true), device("/dev/b", false))}, "TTTTTFF EnableDevice:/dev/b", v1alpha1.ReasonStepTaken},
+		"it serves":                          {nil, "TTTTTTT", v1alpha1.ReasonReady},
+		"a device is not in the pod yet":     {[]edit{devicesAre(device("/dev/a", true)), func(f *Facts) { f.Devices, f.Unseen = f.Devices[:1], f.Devices[1:] }}, "TTTTTFF", v1alpha1.ReasonPending},
+		"others are registered meanwhile":    {[]edit{devicesAre(), func(f *Facts) { f.Devices, f.Unseen = f.Devices[:1], f.Devices[1:] }}, "TTTTTFF AddDevice:/dev/a", v1alpha1.ReasonStepTaken},
+		"the pod does not have it any more":  {[]edit{func(f *Facts) { f.Devices, f.Unseen = f.Devices[:1], f.Devices[1:] }}, "TTTTTTT", v1alpha1.ReasonReady},
+		"its disks are allocated":            {[]edit{disks(metav1.ConditionTrue, false)}, "TTTTTTTT", v1alpha1.ReasonReady},
+		"its disks are not allocated":        {[]edit{disks(metav1.ConditionFalse, false)}, "TFUUUUUF", "WhyNot"},
+		"nobody knows whose its disks are":   {[]edit{disks(metav1.ConditionUnknown, false)}, "TUUUUUUU", "WhyNot"},
+		"one more disk while it serves":      {[]edit{disks(metav1.ConditionFalse, true)}, "TTTTTTFF", "WhyNot"},
+		"and while it has devices to enable": {[]edit{disks(metav1.ConditionFalse, true), devicesAre(device("/dev/a", true), device("/dev/b", false))}, "TTTTTFUF EnableDevice:/dev/b", v1alpha1.ReasonStepTaken},
+		"glusterd2 is not told of a disk":    {[]edit{disks(metav1.ConditionTrue, true), devicesAre(device("/dev/a", true)), func(f *Facts) { f.Barred = barred }}, "TTTTTFUF", v1alpha1.ReasonAgentUnreachable},
+		"but of another one":                 {[]edit{disks(metav1.ConditionTrue, true), devicesAre(), func(f *Facts) { f.Barred = barred }}, "TTTTTFUF AddDevice:/dev/a", v1alpha1.ReasonStepTaken},
+		"one that is registered stays":       {[]edit{disks(metav1.ConditionTrue, true), func(f *Facts) { f.Barred = barred }}, "TTTTTTTT", v1alpha1.ReasonReady},
+		"a disk went":                        {[]edit{disks(metav1.ConditionTrue, true), lacks}, "TTTTTFUF DisableDevice:/dev/b", v1alpha1.ReasonStepTaken},
+		"a disk is gone":                     {[]edit{disks(metav1.ConditionTrue, true), lacks, devicesAre(device("/dev/a", true), device("/dev/b", false))}, "TTTTTFUF", v1alpha1.ReasonDeviceNotFound},
+		"it is not in the pod":               {[]edit{disks(metav1.ConditionTrue, true), lacks, unseen, devicesAre(device("/dev/a", true), device("/dev/b", false))}, "TTTTTFUF", v1alpha1.ReasonDeviceNotFound},
+		"it never was registered":            {[]edit{disks(metav1.ConditionTrue, true), lacks, devicesAre(device("/dev/a", true)), func(f *Facts) { f.Barred = barred }}, "TTTTTFUF", v1alpha1.ReasonDeviceNotFound},
+		"a disk went from a node offline":    {[]edit{disks(metav1.ConditionTrue, true), lacks, state(false, false, false, false)}, "TTTTTFUF", v1alpha1.ReasonDeviceNotFound},
+		"a disk is back":                     {[]edit{disks(metav1.ConditionTrue, true), devicesAre(device("/dev/a", true), device("/dev/b", false))}, "TTTTTFUF EnableDevice:/dev/b", v1alpha1.ReasonStepTaken},
+		"nobody knows whether a disk is":     {[]edit{disks(metav1.ConditionTrue, true), unclear}, "TTTTTTTT", v1alpha1.ReasonReady},
+		"nor whether it is back":             {[]edit{disks(metav1.ConditionTrue, true), unclear, devicesAre(device("/dev/a", false), device("/dev/b", false))}, "TTTTTFUF EnableDevice:/dev/a", v1alpha1.ReasonStepTaken},
+		"so that it waits":                   {[]edit{disks(metav1.ConditionTrue, true), unclear, devicesAre(device("/dev/a", true), device("/dev/b", false))}, "TTTTTUUU", v1alpha1.ReasonAgentUnreachable},
+		"no server for want of a disk":       {[]edit{disks(metav1.ConditionTrue, true), lacks, func(f *Facts) { f.Workload = gluster.No }}, "TTFUUUUF", v1alpha1.ReasonPending},
+		"the spec is wrong":                  {[]edit{func(f *Facts) { f.Spec.Status, f.Spec.Reason = metav1.ConditionFalse, "InvalidSpec" }}, "FUUUUUF", v1alpha1.ReasonInvalidSpec},
+		"nobody knows whether it is":         {[]edit{func(f *Facts) { f.Spec.Status, f.Spec.Reason = metav1.ConditionUnknown, "StepWaits" }}, "UUUUUUU", v1alpha1.ReasonStepWaits},
+		"a claim is not bound":               {[]edit{func(f *Facts) { f.Claims = gluster.No }}, "TFUUUUF", v1alpha1.ReasonPending},
+		"nobody knows of the claims":         {[]edit{func(f *Facts) { f.Claims = gluster.Unknown }}, "TUUUUUU", v1alpha1.ReasonPending},
+		"the server does not run":            {[]edit{func(f *Facts) { f.Workload = gluster.No }}, "TTFUUUF", v1alpha1.ReasonPending},
+		"nobody knows of the server":         {[]edit{func(f *Facts) { f.Workload = gluster.Unknown }}, "TTUUUUU", v1alpha1.ReasonPending},
+		"G16: the server is another one":     {[]edit{func(f *Facts) { f.Says = "b" }}, "TTFUUUF", v1alpha1.ReasonPeerConflict},
+		"G16: it says who it is":             {[]edit{func(f *Facts) { f.Says = "ME" }}, "TTTTTTT", v1alpha1.ReasonReady},
+		"G16: no ID is on record":            {[]edit{func(f *Facts) { f.Node.Spec.Peer = "" }}, "TTTUUUU", v1alpha1.ReasonPoolUnknown},
+		"the pool is silent":                 {[]edit{func(f *Facts) { f.Pool = gluster.Pool{} }}, "TTTUUUU", v1alpha1.ReasonPoolUnknown},
+		"G2: it joins":                       {[]edit{fresh}, "TTTFUUF Join:b:east", v1alpha1.ReasonStepTaken},
+		"G2: nobody can take it in":          {[]edit{fresh, func(f *Facts) { (*f.Pool.Peers)[0].Online = false }}, "TTTFUUF", v1alpha1.ReasonPending},
+		"G2: nor a stranger":                 {[]edit{fresh, func(f *Facts) { f.Others = nil }}, "TTTFUUF", v1alpha1.ReasonPending},
+		"G2: its address is another's":       {[]edit{fresh, func(f *Facts) { (*f.Pool.Peers)[0].Addresses = []string{f.Address} }}, "TTTFUUF", v1alpha1.ReasonPeerConflict},
+		"not under maintenance":              {[]edit{fresh, state(false, false, true, false)}, "TTTFUUF", v1alpha1.ReasonStepWaits},
+		"nor while it is removed":            {[]edit{fresh, state(false, true, false, true)}, "TTTFUUF", v1alpha1.ReasonStepWaits},
+		"it was a member":                    {[]edit{fresh, func(f *Facts) { f.Node.Status.Joined = true }}, "TTTFUUF", v1alpha1.ReasonPeerMissing},
+		"its zone is another":                {[]edit{func(f *Facts) { (*f.Pool.Peers)[0].Zone = "me" }}, "TTTFUUF SetZone:east", v1alpha1.ReasonStepTaken},
+		"a node without a zone is its own":   {[]edit{func(f *Facts) { f.Node.Spec.Zone = "" }}, "TTTFUUF SetZone:pool-east-1", v1alpha1.ReasonStepTaken},
+		"it is down":                         {[]edit{func(f *Facts) { (*f.Pool.Peers)[0].Online = false }, state(false, true, false, false)}, "TTTTFUF", v1alpha1.ReasonPeerDown},
+		"no list of devices":                 {[]edit{func(f *Facts) { f.Pool.Devices = nil }}, "TTTTTUU", v1alpha1.ReasonPoolUnknown},
+		"a device is not registered":         {[]edit{devicesAre(device("/dev/a", true))}, "TTTTTFF AddDevice:/dev/b", v1alpha1.ReasonStepTaken},
+		"nor is another spelling of it":      {[]edit{devicesAre(device("/dev/a", true), device("/dev/b/", true))}, "TTTTTFF AddDevice:/dev/b", v1alpha1.ReasonStepTaken},
+		"one is disabled":                    {[]edit{devicesAre(device("/dev/a", true), device("/dev/b", false))}, "TTTTTFF EnableDevice:/dev/b", v1alpha1.ReasonStepTaken},
 		"G7: maintenance": {
 			[]edit{state(true, true, true, false)},
 			"TTTTTFF DisableDevice:/dev/a DisableDevice:/dev/b",
@@ -186,5 +220,35 @@ func TestSpeaker(t *testing.T) {
 		if got, begins := Speaker(row.all); got != row.want || begins != row.begins && got != "" {
 			t.Errorf("%s: %q, %t", name, got, begins)
 		}
+	}
+}
+
+// TestRegistered: a list that could not be read says of no device that glusterd2 has it.
+func TestRegistered(t *testing.T) {
+	f := scene()
+	devicesAre(device("/dev/a", true))(f)
+	peer := gluster.PeerOf(f.Node)
+	if !Registered(f.Pool, peer, []string{"/dev/a"}) || Registered(f.Pool, peer, []string{"/dev/a", "/dev/b"}) || Registered(f.Pool, "another", []string{"/dev/a"}) || Registered(gluster.Pool{}, peer, nil) {
+		t.Error("what is registered is not what the pool lists")
+	}
+}
+
+// TestReconcile_diskGone: what became of a disk is told with its path on the machine, and what becomes of its bricks, even while no server runs for want of it.
+func TestReconcile_diskGone(t *testing.T) {
+	const gone, bricks = "/dev/disk/by-id/b: it is gone.", "The bricks there are down"
+	f := scene()
+	lacks(f)
+	devicesAre(device("/dev/a", true), device("/dev/b", false))(f)
+	if got := Reconcile(*f).Message; !strings.HasPrefix(got, gone+" "+bricks) {
+		t.Errorf("got %q", got)
+	}
+	devicesAre(device("/dev/a", true))(f)
+	f.Barred = barred
+	if got := Reconcile(*f).Message; got != gone {
+		t.Errorf("bricks are told of that never were: %q", got)
+	}
+	f.Workload = gluster.No
+	if got := Reconcile(*f).Message; !strings.Contains(got, gone) {
+		t.Errorf("got %q", got)
 	}
 }

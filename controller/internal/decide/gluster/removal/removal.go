@@ -212,13 +212,30 @@ func (f Facts) tearDown() Decision {
 	case f.Ending != nil && (f.Workload == gluster.Yes || f.Claims == gluster.Yes):
 		return wait(metav1.ConditionFalse, v1alpha1.ReasonRemoving, "The node left the pool. %s", f.Ending.Message())
 	case f.Workload == gluster.Yes:
-		return do(DeleteWorkload, v1alpha1.ReasonRemoving, "The node left the pool, and its workload is deleted.")
+		return do(DeleteWorkload, v1alpha1.ReasonRemoving, "The node left the pool, and its workload is deleted."+leftovers(f.Node))
 	case f.Claims == gluster.Unknown:
 		return wait(metav1.ConditionUnknown, v1alpha1.ReasonRemoving, "Whether claims of the node still exist is not known.")
 	case f.Claims == gluster.Yes:
 		return do(DeleteClaims, v1alpha1.ReasonRemoving, "The server of the node is stopped, and its claims are deleted.")
 	}
+	if left := leftovers(f.Node); left != "" {
+		return do(DropFinalizer, v1alpha1.ReasonRemoving, "Nothing is left of the node in Kubernetes."+left)
+	}
 	return do(DropFinalizer, v1alpha1.ReasonRemoving, "Nothing is left of the node.")
+}
+
+// leftovers names the disks of a node of Kubernetes that the server may have written on; empty without one. Nobody but a person cleans them.
+func leftovers(n *v1alpha1.GlusterNode) string {
+	var all []string
+	for _, d := range n.Spec.Devices {
+		if d.Allocated {
+			all = append(all, fmt.Sprintf("%s of node %s", d.Path, d.Node))
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" What glusterd2 wrote stays on %s. Clean it by hand on that node, as docs/gluster.md says, or give it to a Cluster that has it wiped (devices.wipe).", strings.Join(all, ", "))
 }
 
 // returned removes a peer once more that is in the pool again, as one is that is started with the ID of the pool (x012). Without its workload it cannot.

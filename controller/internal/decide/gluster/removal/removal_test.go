@@ -2,6 +2,7 @@ package removal
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -259,5 +260,21 @@ func TestGone(t *testing.T) {
 		if got := Gone(gluster.Pool{Peers: row.peers}, string(types.UID("ME")), row.look); got != row.want {
 			t.Errorf("%s: got %s, want %s", name, got, row.want)
 		}
+	}
+}
+
+// TestDecide_leftovers: what a server may have written on disks of a node of Kubernetes is told when nothing else is left.
+func TestDecide_leftovers(t *testing.T) {
+	f := scene()
+	for _, e := range []edit{left, unloaded, unclaimed} {
+		e(f)
+	}
+	f.Node.Spec.Devices = []v1alpha1.GlusterDevice{{Path: "/dev/disk/by-id/a", Node: "n1", Allocated: true}, {Path: "/dev/disk/by-id/b", Node: "n1"}}
+	if d := Decide(*f); d.Step != DropFinalizer || !strings.Contains(d.Message, "What glusterd2 wrote stays on /dev/disk/by-id/a of node n1. Clean it by hand") || strings.Contains(d.Message, "by-id/b") {
+		t.Errorf("%+v", d)
+	}
+	f.Node.Spec.Devices = f.Node.Spec.Devices[1:]
+	if d := Decide(*f); d.Message != "Nothing is left of the node." {
+		t.Errorf("%+v", d)
 	}
 }

@@ -131,7 +131,6 @@ func ValidateNode(n *v1alpha1.GlusterNode, l Lookups) metav1.Condition {
 		f.bad("nodeAffinity cannot be understood: %v.", err)
 	} else if slices.ContainsFunc(n.Spec.Storage, func(s v1alpha1.GlusterStorage) bool { return s.Device != "" }) {
 		f.pinned(n, l.Nodes)
-		f.bad("spec.storage has a device of a node, which nothing acts on yet: use a claim with a volume in block mode.")
 	}
 	for _, s := range n.Spec.Storage {
 		if why := l.Unfit[s.PVCName]; s.PVCName != "" && why != "" {
@@ -157,15 +156,33 @@ func (f *findings) pinned(n *v1alpha1.GlusterNode, nodes map[string]map[string]s
 		f.unknown = append(f.unknown, "Which nodes of Kubernetes match nodeAffinity could not be looked up.")
 		return
 	}
+	if match := matching(n, nodes); len(match) != 1 {
+		f.bad("A node with devices must match exactly one node of Kubernetes, and %d match: %s.", len(match), strings.Join(match[:min(len(match), 5)], ", "))
+	}
+}
+
+// matching are the nodes of Kubernetes that a required affinity matches, ordered.
+func matching(n *v1alpha1.GlusterNode, nodes map[string]map[string]string) []string {
 	var match []string
 	for name, labels := range nodes {
 		if topology.Matches(n.Spec.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution, name, labels) {
 			match = append(match, name)
 		}
 	}
-	if slices.Sort(match); len(match) != 1 {
-		f.bad("A node with devices must match exactly one node of Kubernetes, and %d match: %s.", len(match), strings.Join(match[:min(len(match), 5)], ", "))
+	slices.Sort(match)
+	return match
+}
+
+// Host returns the one node of Kubernetes that a node with devices is on; empty when its affinity matches none or several, cannot be understood, or nobody knows the nodes.
+func Host(n *v1alpha1.GlusterNode, nodes map[string]map[string]string) string {
+	a := n.Spec.NodeAffinity
+	if a == nil || a.RequiredDuringSchedulingIgnoredDuringExecution == nil || wellFormed(a) != nil {
+		return ""
 	}
+	if match := matching(n, nodes); len(match) == 1 {
+		return match[0]
+	}
+	return ""
 }
 
 // wellFormed says what cannot be understood in an affinity.

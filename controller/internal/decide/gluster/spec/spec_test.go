@@ -112,7 +112,7 @@ func TestValidateNode(t *testing.T) {
 		"A18: nobody knows":             {func(n *node) { n.Spec.Cluster = "x" }, metav1.ConditionUnknown, "the GlusterCluster x"},
 		"A18: an external one":          {external("ca"), metav1.ConditionTrue, ""},
 		"A18: without its credentials":  {external("gone"), metav1.ConditionFalse, "here/gone does not exist"},
-		"a device, on one node":         {device(affinity(corev1.NodeSelectorOpIn, "a")), metav1.ConditionFalse, "which nothing acts on yet"},
+		"a device, on one node":         {device(affinity(corev1.NodeSelectorOpIn, "a")), metav1.ConditionTrue, ""},
 		"a claim":                       {claim("disk"), metav1.ConditionTrue, ""},
 		"a claim with a filesystem":     {claim("files"), metav1.ConditionFalse, "The claim files cannot be a device: it has a filesystem."},
 		"a device, on one of two":       {device(affinity(corev1.NodeSelectorOpIn, "b")), metav1.ConditionFalse, "2 match: n2, n3"},
@@ -130,7 +130,15 @@ func TestValidateNode(t *testing.T) {
 	device(affinity(corev1.NodeSelectorOpIn, "a"))(n)
 	l := lookups()
 	l.Nodes = nil
-	check(t, ValidateNode(n, l), metav1.ConditionFalse, "which nothing acts on yet")
+	check(t, ValidateNode(n, l), metav1.ConditionUnknown, "could not be looked up")
+	if Host(n, lookups().Nodes) != "n1" || Host(n, nil) != "" {
+		t.Errorf("the node with the device is on %q, and %q if nobody knows the nodes", Host(n, lookups().Nodes), Host(n, nil))
+	}
+	for _, a := range []*corev1.NodeAffinity{nil, {}, affinity("Like"), affinity(corev1.NodeSelectorOpIn, "b"), affinity(corev1.NodeSelectorOpIn, "c")} {
+		if device(a)(n); Host(n, lookups().Nodes) != "" {
+			t.Errorf("%+v is taken for that of one node", a)
+		}
+	}
 	n.Spec.Storage = nil
 	l.Rivals = []string{"other"}
 	check(t, ValidateNode(n, l), metav1.ConditionFalse, "that of another node too: other.")

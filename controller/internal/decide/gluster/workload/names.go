@@ -122,12 +122,14 @@ func Device(namespace, claim string) string {
 	return "/dev/gluster/" + hex.EncodeToString(sum[:8])
 }
 
-// Devices are the paths of all claims of a node, in the order of its spec.
+// Devices are the paths of all claims of a node, and of the disks that it has, in the order of its spec.
 func Devices(n *v1alpha1.GlusterNode) []string {
 	var all []string
 	for _, s := range n.Spec.Storage {
 		if s.PVCName != "" {
 			all = append(all, Device(n.Namespace, s.PVCName))
+		} else if r := allocated(n, s); r != nil {
+			all = append(all, Disk(*r))
 		}
 	}
 	return all

@@ -23,16 +23,18 @@ const (
 )
 
 // Server is the workload of a node: one pod with glusterd2. Kubernetes never runs a second pod of it beside one that may still run, and never replaces a pod
-// by itself because the template changed: whether the volumes can do without the server right now is not its business.
-func Server(c *v1alpha1.GlusterCluster, n *v1alpha1.GlusterNode) *appsv1.StatefulSet {
-	all := labels(c.Name, PartServer, n.Name)
+// by itself because the template changed: whether the volumes can do without the server right now is not its business. without are disks of its machine that it does not get now.
+func Server(c *v1alpha1.GlusterCluster, n *v1alpha1.GlusterNode, without ...v1alpha1.DevicePath) *appsv1.StatefulSet {
+	all, hosts := labels(c.Name, PartServer, n.Name), disked(n, without)
 	pod := corev1.PodSpec{
-		Containers: []corev1.Container{server(c, n)}, Volumes: volumes(c, n), AutomountServiceAccountToken: new(false),
+		Containers: []corev1.Container{server(c, n, hosts)}, Volumes: volumes(c, n, hosts), AutomountServiceAccountToken: new(false),
 		EnableServiceLinks: new(false), TerminationGracePeriodSeconds: new(int64(60)), Affinity: affinity(c, n),
 	}
+	about := meta(c.Namespace, n.Name, all)
+	about.Annotations = recorded(n)
 	return &appsv1.StatefulSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
-		ObjectMeta: meta(c.Namespace, n.Name, all),
+		ObjectMeta: about,
 		Spec: appsv1.StatefulSetSpec{
 			Replicas: new(int32(1)), ServiceName: Service(c.Name),
 			Selector:       &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelGlusterNode: n.Name}},
@@ -43,7 +45,7 @@ func Server(c *v1alpha1.GlusterCluster, n *v1alpha1.GlusterNode) *appsv1.Statefu
 }
 
 // server is the container. Its image has to start glusterd2 with the arguments that it is given.
-func server(c *v1alpha1.GlusterCluster, n *v1alpha1.GlusterNode) corev1.Container {
+func server(c *v1alpha1.GlusterCluster, n *v1alpha1.GlusterNode, hosts map[int]v1alpha1.GlusterDevice) corev1.Container {
 	out := corev1.Container{
 		Name: PartServer, Image: string(c.Spec.Images.Glusterd2), Args: arguments(c, n),
 		Env: []corev1.EnvVar{
@@ -77,6 +79,8 @@ func server(c *v1alpha1.GlusterCluster, n *v1alpha1.GlusterNode) corev1.Containe
 	for i, s := range n.Spec.Storage {
 		if s.PVCName != "" {
 			out.VolumeDevices = append(out.VolumeDevices, corev1.VolumeDevice{Name: fmt.Sprintf("device-%d", i), DevicePath: Device(n.Namespace, s.PVCName)})
+		} else if r, has := hosts[i]; has {
+			out.VolumeMounts = append(out.VolumeMounts, corev1.VolumeMount{Name: fmt.Sprintf("device-%d", i), MountPath: Disk(r)})
 		}
 	}
 	return out
@@ -108,7 +112,7 @@ func arguments(c *v1alpha1.GlusterCluster, n *v1alpha1.GlusterNode) []string {
 
 // volumes of a server's pod. What is in the directory for running processes must not outlive them: a file with the number of a process that is another one's by
 // now keeps the server from starting (q003).
-func volumes(c *v1alpha1.GlusterCluster, n *v1alpha1.GlusterNode) []corev1.Volume {
+func volumes(c *v1alpha1.GlusterCluster, n *v1alpha1.GlusterNode, hosts map[int]v1alpha1.GlusterDevice) []corev1.Volume {
 	all := []corev1.Volume{
 		claimed("state", StateClaim(n.Name)), empty("run"), empty("log"),
 		secret("auth", Auth(c.Name), KeyAuth), secret("etcd", EtcdTLS(c.Name), KeyCA, KeyCertificate, KeyPrivate),
@@ -119,6 +123,8 @@ func volumes(c *v1alpha1.GlusterCluster, n *v1alpha1.GlusterNode) []corev1.Volum
 	for i, s := range n.Spec.Storage {
 		if s.PVCName != "" {
 			all = append(all, claimed(fmt.Sprintf("device-%d", i), s.PVCName))
+		} else if r, has := hosts[i]; has {
+			all = append(all, hosted(fmt.Sprintf("device-%d", i), string(r.Path)))
 		}
 	}
 	return all
@@ -143,7 +149,7 @@ func secret(name, of string, keys ...string) corev1.Volume {
 // affinity is that of the spec, and servers of a pool keep off one another where they can.
 func affinity(c *v1alpha1.GlusterCluster, n *v1alpha1.GlusterNode) *corev1.Affinity {
 	return &corev1.Affinity{
-		NodeAffinity: n.Spec.NodeAffinity.DeepCopy(),
+		NodeAffinity: pinned(n),
 		PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
 			Weight: 100, PodAffinityTerm: apart(selector(c.Name, PartServer)),
 		}}},

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -9,7 +10,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -136,4 +139,104 @@ func TestStateClass(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, row.got, row.want)
 		}
 	}
+}
+
+// TestServer_disks: a disk of a node of Kubernetes is in the pod once it is allocated, and the pod runs on that node alone.
+func TestServer_disks(t *testing.T) {
+	n := onDisk()
+	bare := Server(pool(), n)
+	plain := bare.Spec.Template.Spec
+	if len(Devices(n)) != 1 || len(Hosted(bare)) != 0 || plain.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields != nil {
+		t.Errorf("a disk that is on record alone is in the pod: %+v", plain)
+	}
+	n.Spec.Devices[0].Allocated = true
+	pod := Server(pool(), n).Spec.Template.Spec
+	if got := Devices(n); len(got) != 2 || !slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == got[1] && m.Name == "device-1" }) {
+		t.Errorf("devices %v, mounts %+v", got, pod.Containers[0].VolumeMounts)
+	}
+	if v := pod.Volumes[len(pod.Volumes)-1]; v.Name != "device-1" || v.HostPath == nil || v.HostPath.Path != "/dev/disk/by-id/stable" || *v.HostPath.Type != corev1.HostPathBlockDev {
+		t.Errorf("%+v", v)
+	}
+	if Disk(n.Spec.Devices[0]) == Device(n.Namespace, string(n.Spec.Devices[0].Device)) {
+		t.Error("a claim and a disk have one path")
+	}
+}
+
+// TestServer_without: a disk that is left out is not in the pod. Its record stays, and so does the node of the pod.
+func TestServer_without(t *testing.T) {
+	n := onDisk()
+	n.Spec.Devices[0].Allocated = true
+	without := Server(pool(), n, n.Spec.Devices[0].Device)
+	if len(Hosted(without)) != 0 || len(Devices(n)) != 2 || slices.ContainsFunc(without.Spec.Template.Spec.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "device-1" }) {
+		t.Errorf("a disk that is left out is in the pod: %+v", without.Spec.Template.Spec)
+	}
+	if without.Annotations["quarry.storage/devices"] == "" || without.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields == nil {
+		t.Error("with the disk its record goes, or the node of the pod")
+	}
+}
+
+// TestServer_recorded: a workload has a copy of the records of the disks that are allocated.
+func TestServer_recorded(t *testing.T) {
+	n := onDisk()
+	if a := Server(pool(), n).Annotations; a != nil {
+		t.Errorf("a disk that is on record alone is told: %v", a)
+	}
+	n.Spec.Devices[0].Allocated = true
+	var told []v1alpha1.GlusterDevice
+	if err := json.Unmarshal([]byte(Server(pool(), n).Annotations["quarry.storage/devices"]), &told); err != nil || !equality.Semantic.DeepEqual(told, n.Spec.Devices) {
+		t.Errorf("%v: %+v", err, told)
+	}
+}
+
+// TestLoses: a workload whose node lost records is known by its template, and by the copy of the records while a disk is left out of the template.
+func TestLoses(t *testing.T) {
+	n := onDisk()
+	n.Spec.Devices[0].Allocated = true
+	bare, full, without := node(func(*v1alpha1.GlusterNode) {}), Server(pool(), n), Server(pool(), n, n.Spec.Devices[0].Device)
+	strange := Server(pool(), bare)
+	strange.Annotations = map[string]string{"quarry.storage/devices": "what?"}
+	for name, row := range map[string]struct {
+		have *appsv1.StatefulSet
+		node *v1alpha1.GlusterNode
+		want []string
+	}{
+		"no workload":                 {nil, bare, nil},
+		"the records are there":       {full, n, nil},
+		"they are, and it has none":   {Server(pool(), bare), n, nil},
+		"they are, and it is without": {without, n, nil},
+		"they are gone":               {full, bare, []string{"/dev/disk/by-id/stable"}},
+		"gone while it is without":    {without, bare, []string{"/dev/disk/by-id/stable"}},
+		"the copy cannot be read":     {strange, n, []string{"disks that nobody can read from its annotation"}},
+	} {
+		if got := Loses(row.have, row.node); !slices.Equal(got, row.want) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// TestServer_pinned: the pod of a server with a disk runs on the node on record alone.
+func TestServer_pinned(t *testing.T) {
+	n := onDisk()
+	n.Spec.Devices[0].Allocated = true
+	for _, term := range Server(pool(), n).Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		if len(term.MatchFields) != 1 || term.MatchFields[0].Key != "metadata.name" || !slices.Equal(term.MatchFields[0].Values, []string{"n1"}) || len(term.MatchExpressions) != 1 {
+			t.Errorf("the pod may run elsewhere: %+v", term)
+		}
+	}
+	if n.Spec.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields != nil {
+		t.Error("the spec itself was changed")
+	}
+}
+
+// onDisk is a node with a claim and a disk on record, which two terms of an affinity lead to.
+func onDisk() *v1alpha1.GlusterNode {
+	const path = "/dev/disk/by-id/wwn-1"
+	return node(func(n *v1alpha1.GlusterNode) {
+		n.Spec.Storage = append(n.Spec.Storage, v1alpha1.GlusterStorage{Device: path})
+		n.Spec.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+			{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"east"}}}},
+			{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "rack", Operator: corev1.NodeSelectorOpExists}}},
+		}}}
+		n.Spec.Devices = []v1alpha1.GlusterDevice{{Device: path, Path: "/dev/disk/by-id/stable", Node: "n1", Serial: "S"}}
+	})
 }

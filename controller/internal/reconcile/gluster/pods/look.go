@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/gluster"
+	"quarry.storage/quarry/controller/internal/decide/gluster/device"
 	"quarry.storage/quarry/controller/internal/decide/gluster/rollout"
 	"quarry.storage/quarry/controller/internal/decide/gluster/workload"
 )
@@ -63,6 +64,28 @@ func idle(p *corev1.Pod) bool {
 	return true
 }
 
+// Server is what is known of the workload and the pod of a server, for who decides about its disks. Both may be nil.
+func Server(set *appsv1.StatefulSet, p *corev1.Pod) device.Pod {
+	out := device.Pod{Workload: set != nil, Has: workload.Hosted(set)}
+	if p == nil || p.DeletionTimestamp != nil {
+		return out
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		if c.Name == workload.PartServer && c.State.Running != nil {
+			out.Started = c.State.Running.StartedAt.Time
+		}
+	}
+	if idle(p) {
+		out.Idle = p.CreationTimestamp.Time
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodReady && c.LastTransitionTime.After(out.Idle) {
+				out.Idle = c.LastTransitionTime.Time
+			}
+		}
+	}
+	return out
+}
+
 // stay reports whether the claims of a pod are there, and stay when it goes.
 func stay(claims map[string]*corev1.PersistentVolumeClaim, volumes []corev1.Volume) bool {
 	for _, v := range volumes {
@@ -84,6 +107,9 @@ func Has(p *corev1.Pod, devices []string) (here, missing []string) {
 		for _, c := range p.Spec.Containers {
 			for _, d := range c.VolumeDevices {
 				in[d.DevicePath] = true
+			}
+			for _, d := range c.VolumeMounts {
+				in[d.MountPath] = true
 			}
 		}
 	}

@@ -5,12 +5,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/gluster"
+	"quarry.storage/quarry/controller/internal/decide/gluster/device"
 	"quarry.storage/quarry/controller/internal/decide/gluster/rollout"
+	"quarry.storage/quarry/controller/internal/decide/gluster/workload"
 )
 
 var now = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -102,5 +105,36 @@ func TestHas(t *testing.T) {
 	}
 	if here, missing = Has(nil, []string{"/dev/a"}); here != nil || len(missing) != 1 {
 		t.Errorf("without a pod: %v, %v", here, missing)
+	}
+}
+
+// TestServer: since when a server runs, or no container of its pod does. A pod that ends is none of the two.
+func TestServer(t *testing.T) {
+	const disk = "/dev/disk/by-id/a"
+	creating := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}
+	later := metav1.NewTime(now.Add(time.Hour))
+	server := func(s *scene, state corev1.ContainerState) {
+		s.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: workload.PartServer, State: state}}
+	}
+	for name, row := range map[string]struct {
+		edit func(*scene)
+		want device.Pod
+	}{
+		"it runs": {func(s *scene) {
+			server(s, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: later}})
+		}, device.Pod{Workload: true, Has: []string{disk}, Started: later.Time}},
+		"it is being made":    {func(s *scene) { server(s, creating); s.pod.Status.Conditions = nil }, device.Pod{Workload: true, Has: []string{disk}, Idle: now}},
+		"it ran before":       {func(s *scene) { server(s, creating); s.pod.Status.Conditions[0].LastTransitionTime = later }, device.Pod{Workload: true, Has: []string{disk}, Idle: later.Time}},
+		"nothing is known":    {func(s *scene) { s.pod.Status.ContainerStatuses = nil }, device.Pod{Workload: true, Has: []string{disk}}},
+		"it was asked to end": {func(s *scene) { server(s, creating); s.pod.DeletionTimestamp = &later }, device.Pod{Workload: true, Has: []string{disk}}},
+		"it has no pod":       {func(s *scene) { s.pod = nil }, device.Pod{Workload: true, Has: []string{disk}}},
+		"it has no workload":  {func(s *scene) { s.pod, s.set = nil, nil }, device.Pod{}},
+	} {
+		s := newScene()
+		s.set.Spec.Template.Spec.Volumes = append(s.set.Spec.Template.Spec.Volumes, corev1.Volume{VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: disk}}})
+		row.edit(s)
+		if diff := cmp.Diff(row.want, Server(s.set, s.pod)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
 	}
 }

@@ -1,0 +1,101 @@
+package device
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/decide/gluster"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Verdict is what is decided about one device.
+type Verdict struct {
+	Device v1alpha1.DevicePath
+	// Allocated says whether the server has it. Reason and Message say why it does not, what is wrong with it, or why glusterd2 is not told of it.
+	Allocated       gluster.Answer
+	Reason, Message string
+	// Register: glusterd2 may be told of it now.
+	Register bool
+	// has: by the record the server has it. sight is how the agent shows it then. misplaced: a record is about another node than the affinity matches.
+	has, misplaced bool
+	sight          sight
+	// record that is to be written; nil when none is.
+	record *v1alpha1.GlusterDevice
+}
+
+// Decision is what is decided about all devices of a node.
+type Decision struct {
+	Verdicts []Verdict
+	// Records are those of the node with what is to be written; nil when nothing is.
+	Records []v1alpha1.GlusterDevice
+	// Wake is when the node must be looked at again; 0 when nothing waits for its time.
+	Wake time.Duration
+}
+
+// oneAtATime leaves one disk to be registered: the look at a second one would be older than what was done to the first.
+func (d Decision) oneAtATime() {
+	first := slices.IndexFunc(d.Verdicts, func(v Verdict) bool { return v.Register })
+	for i := range d.Verdicts {
+		if v := &d.Verdicts[i]; v.Register && i != first {
+			v.Register, v.Reason, v.Message = false, v1alpha1.ReasonPending, "another disk is registered first"
+		}
+	}
+}
+
+// Condition is DevicesAllocated. What is wrong outranks what is not known.
+func (d Decision) Condition() metav1.Condition {
+	c := metav1.Condition{
+		Type: v1alpha1.ConditionDevicesAllocated, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonDevicesAllocated, Message: "The disks of the node are on record, and its server has them.",
+	}
+	var told []string
+	for _, v := range d.Verdicts {
+		if v.Allocated == gluster.Yes {
+			continue
+		}
+		told = append(told, fmt.Sprintf("%s: %s.", v.Device, v.Message))
+		switch {
+		case v.Allocated == gluster.No && c.Status != metav1.ConditionFalse:
+			c.Status, c.Reason = metav1.ConditionFalse, v.Reason
+		case v.Allocated == gluster.Unknown && c.Status == metav1.ConditionTrue:
+			c.Status, c.Reason = metav1.ConditionUnknown, v.Reason
+		}
+	}
+	if len(told) > 0 {
+		c.Message = strings.Join(told, " ")
+	}
+	return c
+}
+
+// Registers reports whether glusterd2 may be told of a device now, or says why not. A device that was not judged in this pass may not.
+func (d Decision) Registers(device v1alpha1.DevicePath) (may bool, reason, why string) {
+	i := slices.IndexFunc(d.Verdicts, func(v Verdict) bool { return v.Device == device })
+	if i < 0 {
+		return false, v1alpha1.ReasonPending, "another device is put on record first"
+	}
+	return d.Verdicts[i].Register, d.Verdicts[i].Reason, d.Verdicts[i].Message
+}
+
+// Misplaced reports whether a disk is on record on another node than the affinity matches. No pod can have it there.
+func (d Decision) Misplaced() bool {
+	return slices.ContainsFunc(d.Verdicts, func(v Verdict) bool { return v.misplaced })
+}
+
+// Fit says whether glusterd2 may put bricks on a disk that the server has: the agent shows it, and the server has it as it is plugged in. With No, why says what is wrong.
+func (d Decision) Fit(device v1alpha1.DevicePath) (fit gluster.Answer, reason, why string) {
+	i := slices.IndexFunc(d.Verdicts, func(v Verdict) bool { return v.Device == device })
+	if i < 0 {
+		return gluster.Unknown, "", ""
+	}
+	v := d.Verdicts[i]
+	switch v.sight {
+	case shown:
+		return gluster.Yes, "", ""
+	case missing, another, stale:
+		return gluster.No, v.Reason, v.Message
+	}
+	return gluster.Unknown, "", ""
+}

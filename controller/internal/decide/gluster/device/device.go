@@ -1,0 +1,263 @@
+// Package device decides which disks of a node of Kubernetes a GlusterNode gets. A disk is put on record first, allocated to the server three minutes later, and registered with
+// glusterd2 last; before each of these everything is looked at again. What nobody knows waits. It is pure.
+package device
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/disk"
+	"quarry.storage/quarry/controller/internal/decide/gluster"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Settled is for how long a disk has to be on record before the server gets it. It is longer than any step of a storage, which lasts two minutes at most: one that chose the disk
+// before the record was there has taken it by then, or its Member says so.
+const Settled = 3 * time.Minute
+
+// Facts is what the decision is made on. All of it is what the API server itself says, but for Agent.
+type Facts struct {
+	Node *v1alpha1.GlusterNode
+	// Host is the one node of Kubernetes that the affinity matches; empty when it is not exactly one, or nobody knows. Labels are its labels.
+	Host   string
+	Labels map[string]string
+	// Held says why the node gets no other disk now; empty when nothing keeps it.
+	Held string
+	// Agent is what the agent of the host reports.
+	Agent decide.Node
+	// Registered: glusterd2 has every disk of the node, so that nobody looked whose they are, and none is registered.
+	Registered bool
+	// Clusters and Members are all that there are, Others the records of all other GlusterNodes.
+	Clusters []v1alpha1.Cluster
+	Members  []v1alpha1.Member
+	Others   []disk.Record
+	// Pod is what is known of the pod of the server.
+	Pod Pod
+	// Seen is since when this process knows of a record; none of one that it sees for the first time. What a record says of its age may have been restored with it.
+	Seen map[v1alpha1.DevicePath]time.Time
+	Now  time.Time
+}
+
+// Decide decides about the devices of a node.
+func Decide(f Facts) Decision {
+	var d Decision
+	records := slices.Clone(f.Node.Spec.Devices)
+	for _, path := range f.devices() {
+		v := f.judge(path, &d)
+		if v.record != nil {
+			if i := slices.IndexFunc(records, func(r v1alpha1.GlusterDevice) bool { return r.Device == v.Device }); i >= 0 {
+				records[i] = *v.record
+			} else {
+				records = append(records, *v.record)
+			}
+			d.Records = records
+		}
+		d.Verdicts = append(d.Verdicts, v)
+		if v.record != nil {
+			// One at a time: the next device is judged with this one on record.
+			break
+		}
+	}
+	d.oneAtATime()
+	return d
+}
+
+// devices are those of the spec. What the server has comes first: it is looked at in each pass.
+func (f Facts) devices() []v1alpha1.DevicePath {
+	var has, others []v1alpha1.DevicePath
+	for _, s := range f.Node.Spec.Storage {
+		switch r := f.record(s.Device); {
+		case s.Device == "":
+		case r != nil && r.Allocated:
+			has = append(has, s.Device)
+		default:
+			others = append(others, s.Device)
+		}
+	}
+	return append(has, others...)
+}
+
+func no(v Verdict, reason, format string, args ...any) Verdict {
+	v.Allocated, v.Reason, v.Message = gluster.No, reason, fmt.Sprintf(format, args...)
+	return v
+}
+
+func unknown(v Verdict, reason, format string, args ...any) Verdict {
+	v.Allocated, v.Reason, v.Message = gluster.Unknown, reason, fmt.Sprintf(format, args...)
+	return v
+}
+
+// judge decides about one device.
+func (f Facts) judge(path v1alpha1.DevicePath, d *Decision) Verdict {
+	r := f.record(path)
+	v := Verdict{Device: path}
+	if r != nil && r.Allocated {
+		v.has, v.sight = true, f.look(*r)
+	}
+	if !strings.HasPrefix(string(path), byID) {
+		return no(v, v1alpha1.ReasonDeviceRefused, "a device is named by a path below %s, as others may mean another disk after the next boot", byID)
+	}
+	if one := f.elsewhere(); one != nil {
+		v.misplaced = true
+		return no(v, v1alpha1.ReasonDeviceConflict, "device %s is on record on node %s, and nodeAffinity matches %s", one.Device, one.Node, f.Host)
+	}
+	switch {
+	case f.Host == "":
+		return unknown(v, v1alpha1.ReasonPending, "which node of Kubernetes it is on is not known")
+	case r != nil && r.Allocated:
+		return f.keep(v, *r)
+	case !f.Agent.Up():
+		return unknown(v, v1alpha1.ReasonAgentUnreachable, "the agent of node %s is not heard: %s", f.Host, orNothing(f.Agent.Problem))
+	case f.Agent.LVMError != "":
+		return unknown(v, v1alpha1.ReasonPending, "LVM cannot be run on node %s: %s", f.Host, f.Agent.LVMError)
+	case f.Held != "":
+		return unknown(v, v1alpha1.ReasonPending, "%s", f.Held)
+	case r != nil:
+		return f.give(v, *r, d)
+	}
+	one, there := f.Agent.Device(string(path))
+	if !there {
+		return no(v, v1alpha1.ReasonDeviceNotFound, "the agent of node %s reports no such device", f.Host)
+	}
+	if reason, why := f.against(one, nil); why != "" {
+		return no(v, reason, "%s", why)
+	}
+	v.record = &v1alpha1.GlusterDevice{
+		Device: path, Node: v1alpha1.HostName(f.Host), Path: v1alpha1.DevicePath(one.Path), WWN: one.WWN, Serial: one.Serial, Size: one.SizeBytes, Recorded: metav1.NewTime(f.Now),
+	}
+	d.Wake = Settled
+	return no(v, v1alpha1.ReasonStepTaken, "%s is put on record", disk.Describe(one))
+}
+
+// elsewhere is a record about another node than the one that the affinity matches; nil if there is none, or nobody knows.
+func (f Facts) elsewhere() *v1alpha1.GlusterDevice {
+	for i := range f.Node.Spec.Devices {
+		if r := &f.Node.Spec.Devices[i]; f.Host != "" && string(r.Node) != f.Host {
+			return r
+		}
+	}
+	return nil
+}
+
+// byID is where names are that go with a disk.
+const byID = "/dev/disk/by-id/"
+
+// give gives a disk that is on record to the server, once nobody said no for long enough.
+func (f Facts) give(v Verdict, r v1alpha1.GlusterDevice, d *Decision) Verdict {
+	one, reason, why := f.find(r)
+	if why != "" {
+		return no(v, reason, "%s", why)
+	}
+	if reason, why := f.against(one, &r); why != "" {
+		return no(v, reason, "%s", why)
+	}
+	since, known := f.Seen[r.Device]
+	if r.Recorded.After(since) {
+		since = r.Recorded.Time
+	}
+	if !known || since.After(f.Now) {
+		since = f.Now
+	}
+	if left := Settled - f.Now.Sub(since); left > 0 {
+		if d.Wake == 0 || left < d.Wake {
+			d.Wake = left
+		}
+		return no(v, v1alpha1.ReasonPending, "is known to be on record for less than three minutes, in which whoever chose it before may say so")
+	}
+	r.Allocated = true
+	v.record = &r
+	return no(v, v1alpha1.ReasonStepTaken, "%s is allocated to the server", disk.Describe(one))
+}
+
+// keep looks at a disk that the server has. What is on record stays so while nobody can look.
+func (f Facts) keep(v Verdict, r v1alpha1.GlusterDevice) Verdict {
+	v.Allocated = gluster.Yes
+	if !f.Agent.Up() {
+		v.Reason, v.Message = v1alpha1.ReasonAgentUnreachable, fmt.Sprintf("the agent of node %s is not heard: %s", f.Host, orNothing(f.Agent.Problem))
+		return v
+	}
+	one, reason, why := f.find(r)
+	if why != "" {
+		return no(v, reason, "%s", why)
+	}
+	if v.sight == shown && f.Pod.stale(one) {
+		v.sight = stale
+	}
+	if f.Registered {
+		v.Reason, v.Message = v1alpha1.ReasonPending, cmp.Or(f.waits(one), "glusterd2 had it when it was looked at")
+		return v
+	}
+	if v.Reason, v.Message = f.against(one, &r); v.Message != "" {
+		return v
+	}
+	if v.Message = f.waits(one); v.Message != "" {
+		v.Reason = v1alpha1.ReasonPending
+	}
+	v.Register = v.Message == ""
+	return v
+}
+
+// waits says why glusterd2 is not told of a disk yet, or by the pod that runs now; empty when it is.
+func (f Facts) waits(d decide.Device) string {
+	switch {
+	case f.Held != "":
+		return f.Held
+	case f.Pod.Started.IsZero():
+		return "the server does not run"
+	case d.Since.IsZero():
+		return fmt.Sprintf("the agent of node %s does not tell since when the disk is there", f.Host)
+	case f.Pod.stale(d):
+		return "the disk was plugged in after the server started, which does not have it before its pod is replaced: delete the pod when no volume needs it"
+	}
+	return ""
+}
+
+// find returns the disk that is on record, or why it cannot be used.
+func (f Facts) find(r v1alpha1.GlusterDevice) (one decide.Device, reason, why string) {
+	on := disk.Record{Device: r}
+	var same []decide.Device
+	for _, d := range f.Agent.Devices {
+		if on.Is(f.Host, d) {
+			same = append(same, d)
+		}
+	}
+	at, there := f.Agent.Device(string(r.Path))
+	switch {
+	case there && !on.Is(f.Host, at):
+		return one, v1alpha1.ReasonDeviceConflict, fmt.Sprintf("%s is another disk than the one on record, which is %s", disk.Describe(at), identity(r))
+	case len(same) == 0:
+		return one, v1alpha1.ReasonDeviceNotFound, fmt.Sprintf("the disk on record, %s, is not on node %s", identity(r), r.Node)
+	case len(same) > 1:
+		return one, v1alpha1.ReasonDeviceConflict, fmt.Sprintf("%d devices of node %s say that they are the disk on record, %s", len(same), r.Node, identity(r))
+	case !there:
+		return one, v1alpha1.ReasonDeviceConflict, fmt.Sprintf("the disk on record, %s, has another name now: %s", identity(r), same[0].Path)
+	}
+	return at, "", ""
+}
+
+// identity is what a record has of a disk, for a person.
+func identity(r v1alpha1.GlusterDevice) string {
+	return strings.TrimSpace(strings.Join([]string{r.WWN, r.Serial}, " ")) + " of " + decide.Bytes(r.Size)
+}
+
+func (f Facts) record(path v1alpha1.DevicePath) *v1alpha1.GlusterDevice {
+	for i := range f.Node.Spec.Devices {
+		if r := &f.Node.Spec.Devices[i]; r.Device == path {
+			return r
+		}
+	}
+	return nil
+}
+
+func orNothing(problem string) string {
+	if problem == "" {
+		return "nothing is known of it yet"
+	}
+	return strings.TrimSuffix(problem, ".")
+}

@@ -1,0 +1,84 @@
+package device
+
+import (
+	"slices"
+	"time"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/disk"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// sight is how the agent of a node shows a disk that its server has.
+type sight int
+
+const (
+	// unheard: nobody knows, as the agent is not heard.
+	unheard sight = iota
+	// shown: the disk on record is under its path.
+	shown
+	// missing: nothing is under its path. another: another disk is.
+	missing
+	another
+	// stale: it is shown, and was plugged in after the server started. The server has the number that the disk had before, which may be another one's by now.
+	stale
+)
+
+// Pod is what is known of the workload of a server, and of its pod.
+type Pod struct {
+	// Workload: there is one. Has are the paths of machines that its template has.
+	Workload bool
+	Has      []string
+	// Started is since when the server runs, with the disks that were there then; zero while it does not, or nobody says so.
+	Started time.Time
+	// Idle is since when no container of the pod runs; zero while one may.
+	Idle time.Time
+}
+
+// stale reports whether a disk was plugged in after the server started.
+func (p Pod) stale(d decide.Device) bool {
+	return !p.Started.IsZero() && !d.Since.IsZero() && !d.Since.Before(p.Started)
+}
+
+// look says how the agent shows a disk that the server has.
+func (f Facts) look(r v1alpha1.GlusterDevice) sight {
+	if !f.Agent.Up() || f.Host != string(r.Node) {
+		return unheard
+	}
+	switch at, there := f.Agent.Device(string(r.Path)); {
+	case !there:
+		return missing
+	case !(disk.Record{Device: r}).Is(f.Host, at):
+		return another
+	}
+	return shown
+}
+
+// Without returns the devices that the template of the server leaves out. Kubernetes starts no pod whose disk is not there, and a disk that died must not take the others with it. Once the
+// disk is shown again the template has it again. A template never changes because of a disk while a server runs with it: whoever replaces pods would take that for an earlier one.
+func Without(f Facts, d Decision) []v1alpha1.DevicePath {
+	var out []v1alpha1.DevicePath
+	for _, v := range d.Verdicts {
+		if r := f.record(v.Device); v.has && r != nil && f.leavesOut(v, string(r.Path)) {
+			out = append(out, v.Device)
+		}
+	}
+	return out
+}
+
+// leavesOut decides about one disk.
+func (f Facts) leavesOut(v Verdict, path string) bool {
+	// What nobody can see stays as it was.
+	was := f.Pod.Workload && !slices.Contains(f.Pod.Has, path)
+	switch v.sight {
+	case shown, stale:
+		return false
+	case another:
+		// A server that starts now would get the other disk.
+		return was || f.Pod.Started.IsZero()
+	case missing:
+		// After a boot the names of disks come one after the other, so that the agent and the pod get their time.
+		return was || !f.Pod.Idle.IsZero() && f.Now.Sub(f.Pod.Idle) >= Settled && !f.Agent.Session.IsZero() && f.Now.Sub(f.Agent.Session) >= Settled
+	}
+	return was
+}

@@ -1,0 +1,88 @@
+package disks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/decide/gluster/device"
+	"quarry.storage/quarry/controller/internal/decide/gluster/spec"
+	"quarry.storage/quarry/controller/internal/kube"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Keeper keeps the records of disks.
+type Keeper struct {
+	// Client writes, and reads from a cache; Live reads from the API server itself. A cache may be late: before a record is written, or glusterd2 is told of a disk, Live has to say the same.
+	Client client.Client
+	Live   client.Reader
+	// Agents may be nil: then no disk is taken.
+	Agents Agents
+	Now    func() time.Time
+}
+
+// Kept is what became of the disks of a node.
+type Kept struct {
+	Decision device.Decision
+	// Without are the devices that the template of the server leaves out.
+	Without []v1alpha1.DevicePath
+	// Written: records were. Dropped: the API server did not keep them, so that there are none.
+	Written, Dropped bool
+}
+
+// Keep decides about the disks of a node, and writes what goes on record. The node then has the records that the API server has.
+func (k Keeper) Keep(ctx context.Context, s Subject) (Kept, error) {
+	f, err := k.look(ctx, k.Client, s, client.MatchingFields{kube.MemberNode: spec.Host(s.Node, s.Nodes)})
+	if err != nil {
+		return Kept{}, err
+	}
+	d := device.Decide(f)
+	if d.Records != nil {
+		if f, err = k.look(ctx, k.Live, s); err != nil {
+			return Kept{}, err
+		}
+		d = device.Decide(f)
+	}
+	out := Kept{Decision: d, Without: device.Without(f, d)}
+	if d.Records == nil {
+		return out, nil
+	}
+	kept, err := k.write(ctx, s.Node, d.Records)
+	out.Written, out.Dropped = err == nil && kept, err == nil && !kept
+	return out, err
+}
+
+// MayRegister reports whether glusterd2 may be told of a device at this moment, by what the API server itself and the agent say.
+func (k Keeper) MayRegister(ctx context.Context, s Subject, path v1alpha1.DevicePath) (bool, error) {
+	f, err := k.look(ctx, k.Live, s)
+	if err != nil {
+		return false, err
+	}
+	may, _, _ := device.Decide(f).Registers(path)
+	return may, nil
+}
+
+// write puts records on a node, those that are new with the time of the write, and reports whether the API server kept them. One whose definition of GlusterNodes is of an earlier version
+// drops them without an error. Its reply is decoded into what was sent, so only another read tells.
+func (k Keeper) write(ctx context.Context, n *v1alpha1.GlusterNode, records []v1alpha1.GlusterDevice) (kept bool, err error) {
+	records = slices.Clone(records)
+	for i := range records {
+		// A pass may have begun long ago, and others are left their time from the write on.
+		if r := &records[i]; !slices.ContainsFunc(n.Spec.Devices, func(have v1alpha1.GlusterDevice) bool { return have.Device == r.Device }) {
+			r.Recorded = metav1.NewTime(k.Now())
+		}
+	}
+	if _, err := kube.Patch(ctx, k.Client, n, func(n *v1alpha1.GlusterNode) { n.Spec.Devices = records }); err != nil {
+		return false, err
+	}
+	var have v1alpha1.GlusterNode
+	if err := k.Live.Get(ctx, client.ObjectKeyFromObject(n), &have); err != nil {
+		return false, fmt.Errorf("read the records of glusternode %s again: %w", n.Name, err)
+	}
+	n.Spec.Devices = have.Spec.Devices
+	return len(have.Spec.Devices) >= len(records), nil
+}

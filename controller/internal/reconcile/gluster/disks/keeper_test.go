@@ -1,0 +1,162 @@
+package disks
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/gluster/device"
+	"quarry.storage/quarry/controller/internal/kube"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+const path = "/dev/disk/by-id/a"
+
+// machine is the agent of the one node.
+type machine decide.Node
+
+func (m machine) Node(string) decide.Node { return decide.Node(m) }
+
+// world has a node whose disk is clean, what a cache says, and what the API server says.
+type world struct {
+	t           *testing.T
+	cache, live client.Client
+	keeper      Keeper
+	// seen is since when the process knows of the record.
+	now, seen time.Time
+}
+
+func newWorld(t *testing.T, live ...client.Object) *world {
+	t.Helper()
+	s := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	n := &v1alpha1.GlusterNode{ObjectMeta: metav1.ObjectMeta{Namespace: "gluster", Name: "own"}}
+	n.Spec.Storage = []v1alpha1.GlusterStorage{{Device: path}}
+	n.Spec.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "m", Operator: corev1.NodeSelectorOpIn, Values: []string{"1"}}},
+	}}}}
+	build := func(objects ...client.Object) client.Client {
+		return fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithIndex(&v1alpha1.Member{}, kube.MemberNode, func(o client.Object) []string {
+			return []string{string(o.(*v1alpha1.Member).Spec.Node)}
+		}).Build()
+	}
+	w := &world{t: t, now: time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)}
+	w.seen = w.now.Add(-time.Hour)
+	w.live = build(append(live, n)...)
+	w.cache = build()
+	agent := machine{Name: "n1", Agent: decide.AgentUp, Devices: []decide.Device{{
+		Path: path, Type: "disk", WWN: "w", Serial: "S", SizeBytes: 1, Digest: "d", Since: w.now.Add(-time.Hour),
+	}}}
+	// Rivals are read from the cache, and everything is written to the API server.
+	w.keeper = Keeper{Client: late{w.live, w.cache}, Live: w.live, Agents: agent, Now: func() time.Time { return w.now }}
+	return w
+}
+
+// late is a client whose lists are those of a cache.
+type late struct {
+	client.Client
+	cache client.Reader
+}
+
+func (l late) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return l.cache.List(ctx, list, opts...)
+}
+
+// subject is the GlusterNode as the API server has it.
+func (w *world) subject() Subject {
+	n := &v1alpha1.GlusterNode{}
+	if err := w.live.Get(w.t.Context(), client.ObjectKey{Namespace: "gluster", Name: "own"}, n); err != nil {
+		w.t.Fatal(err)
+	}
+	return Subject{Node: n, Seen: map[v1alpha1.DevicePath]time.Time{path: w.seen}, Nodes: map[string]map[string]string{"n1": {"m": "1"}}, Pod: device.Pod{Workload: true, Has: []string{path}, Started: w.now.Add(-time.Minute)}}
+}
+
+// records are those that the API server has.
+func (w *world) records() []v1alpha1.GlusterDevice { return w.subject().Node.Spec.Devices }
+
+// member is one of another node that has the same disk on record.
+func member() *v1alpha1.Member {
+	m := &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "other"}}
+	m.Spec.Node, m.Spec.Ceph = "n2", &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{Path: "/dev/disk/by-id/x", WWN: "w", Serial: "S", Size: 1}}}
+	return m
+}
+
+// TestKeeper: a disk is put on record, then allocated, and may then be registered.
+func TestKeeper(t *testing.T) {
+	w := newWorld(t)
+	for _, allocated := range []bool{false, false, true} {
+		kept, err := w.keeper.Keep(t.Context(), w.subject())
+		if got := w.records(); err != nil || kept.Dropped || len(got) != 1 || got[0].Allocated != allocated {
+			t.Fatalf("%v, %+v: %+v", err, kept, got)
+		}
+		if may, err := w.keeper.MayRegister(t.Context(), w.subject(), path); err != nil || may != allocated {
+			t.Errorf("allocated %t, may be registered %t, %v", allocated, may, err)
+		}
+		w.now = w.now.Add(2 * time.Minute)
+	}
+}
+
+// TestKeeper_restored: a record that was restored has to be known for three minutes, however old it says that it is.
+func TestKeeper_restored(t *testing.T) {
+	w := newWorld(t)
+	n := w.subject().Node
+	n.Spec.Devices = []v1alpha1.GlusterDevice{{Device: path, Path: path, Node: "n1", WWN: "w", Serial: "S", Size: 1, Recorded: metav1.NewTime(w.now.Add(-time.Hour))}}
+	if err := w.live.Update(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	w.seen = w.now
+	for _, allocated := range []bool{false, false, true} {
+		if _, err := w.keeper.Keep(t.Context(), w.subject()); err != nil || w.records()[0].Allocated != allocated {
+			t.Errorf("%v, %+v", err, w.records())
+		}
+		w.now = w.now.Add(2 * time.Minute)
+	}
+}
+
+// TestKeeper_lateCache: what only the API server itself knows keeps a disk from going on record, from being allocated, and from being registered.
+func TestKeeper_lateCache(t *testing.T) {
+	w := newWorld(t, member())
+	if kept, err := w.keeper.Keep(t.Context(), w.subject()); err != nil || kept.Written || w.records() != nil {
+		t.Errorf("on record: %v, %+v", err, kept)
+	}
+	for _, allocated := range []bool{false, true} {
+		w = newWorld(t, member())
+		n := w.subject().Node
+		n.Spec.Devices = []v1alpha1.GlusterDevice{{
+			Device: path, Path: path, Node: "n1", WWN: "w", Serial: "S", Size: 1, Recorded: metav1.NewTime(w.now.Add(-time.Hour)), Allocated: allocated,
+		}}
+		if err := w.live.Update(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		if kept, err := w.keeper.Keep(t.Context(), w.subject()); err != nil || kept.Written || w.records()[0].Allocated != allocated {
+			t.Errorf("allocated: %v, %+v", err, kept)
+		}
+		if may, err := w.keeper.MayRegister(t.Context(), w.subject(), path); may || err != nil {
+			t.Errorf("registered: %t, %v", may, err)
+		}
+	}
+}
+
+// TestKeeper_conflict: a GlusterNode that somebody changed meanwhile gets no record by what was decided before.
+func TestKeeper_conflict(t *testing.T) {
+	w := newWorld(t)
+	before := w.subject()
+	n := w.subject().Node
+	n.Spec.Zone = "another"
+	if err := w.live.Update(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.keeper.Keep(t.Context(), before); !apierrors.IsConflict(err) || w.records() != nil {
+		t.Errorf("%v, %+v", err, w.records())
+	}
+}

@@ -1,0 +1,78 @@
+// Package disks looks at whatever says whose a disk of a node of Kubernetes is, and writes records of disks. What is made of it is decided in decide/gluster/device.
+package disks
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/disk"
+	"quarry.storage/quarry/controller/internal/decide/gluster/device"
+	"quarry.storage/quarry/controller/internal/decide/gluster/spec"
+	"quarry.storage/quarry/controller/internal/kube"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+// Agents know what the agents of nodes report.
+type Agents interface {
+	Node(name string) decide.Node
+}
+
+// Subject is a GlusterNode with disks of a node of Kubernetes, and what the pass knows of it.
+type Subject struct {
+	Node *v1alpha1.GlusterNode
+	// Nodes are those of Kubernetes with their labels.
+	Nodes map[string]map[string]string
+	// Registered: glusterd2 has all disks of the node. Who else may have them is not asked then, as it would be in each pass for ever.
+	Registered bool
+	// Held says why the node gets no other disk now; empty when nothing keeps it.
+	Held string
+	Pod  device.Pod
+	// Seen is since when this process knows of records that are not final.
+	Seen map[v1alpha1.DevicePath]time.Time
+}
+
+// look returns what is known of the disks of a node. A cache looks at the Members of the node of Kubernetes; the API server itself at all of them, for disks that another node may see.
+func (k Keeper) look(ctx context.Context, r client.Reader, s Subject, members ...client.ListOption) (device.Facts, error) {
+	f := device.Facts{Node: s.Node, Host: spec.Host(s.Node, s.Nodes), Held: s.Held, Registered: s.Registered, Pod: s.Pod, Seen: s.Seen, Now: k.Now()}
+	if f.Host == "" {
+		return f, nil
+	}
+	f.Labels = s.Nodes[f.Host]
+	if k.Agents != nil {
+		f.Agent = k.Agents.Node(f.Host)
+	}
+	var sn v1alpha1.StorageNode
+	if err := r.Get(ctx, types.NamespacedName{Name: f.Host}, &sn); client.IgnoreNotFound(err) != nil {
+		return f, fmt.Errorf("get storagenode %s: %w", f.Host, err)
+	}
+	if sn.Spec.Maintenance && f.Held == "" {
+		f.Held = fmt.Sprintf("node %s is under maintenance", f.Host)
+	}
+	if s.Registered {
+		return f, nil
+	}
+	others, err := kube.GlusterNodes(ctx, r)
+	if err != nil {
+		return f, err
+	}
+	for _, o := range others {
+		if o.Namespace != s.Node.Namespace || o.Name != s.Node.Name {
+			f.Others = append(f.Others, disk.RecordsOf([]v1alpha1.GlusterNode{o})...)
+		}
+	}
+	var clusters v1alpha1.ClusterList
+	if err := r.List(ctx, &clusters); err != nil {
+		return f, fmt.Errorf("list clusters: %w", err)
+	}
+	var all v1alpha1.MemberList
+	if err := r.List(ctx, &all, members...); err != nil {
+		return f, fmt.Errorf("list members: %w", err)
+	}
+	f.Clusters, f.Members = clusters.Items, all.Items
+	return f, nil
+}
