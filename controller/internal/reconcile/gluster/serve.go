@@ -233,7 +233,7 @@ func (r *Reconciler) disks(ctx context.Context, s *scope, m *member) error {
 
 // disksReady reports whether a workload may be made or changed. For the first one all disks have to be allocated; one that comes again has those that are on record.
 func (m *member) disksReady(exists bool) bool {
-	if m.disks == nil || m.disks.Misplaced() {
+	if m.disks == nil || m.disks.Misplaced() || !exists && m.disks.Undecided() {
 		return false
 	}
 	return exists || m.disks.Condition().Status == metav1.ConditionTrue || m.node.Status.Joined

@@ -23,6 +23,9 @@ type Verdict struct {
 	// has: by the record the server has it. sight is how the agent shows it then. misplaced: a record is about another node than the affinity matches.
 	has, misplaced bool
 	sight          sight
+	// rival says who else has a disk that the server has by the record. granted: nobody does, so that a server that does not have the disk yet gets it.
+	rival   string
+	granted bool
 	// record that is to be written; nil when none is.
 	record *v1alpha1.GlusterDevice
 }
@@ -84,13 +87,21 @@ func (d Decision) Misplaced() bool {
 	return slices.ContainsFunc(d.Verdicts, func(v Verdict) bool { return v.misplaced })
 }
 
-// Fit says whether glusterd2 may put bricks on a disk that the server has: the agent shows it, and the server has it as it is plugged in. With No, why says what is wrong.
+// Undecided reports whether nobody knows of a disk on record whether a server that is made now may have it.
+func (d Decision) Undecided() bool {
+	return slices.ContainsFunc(d.Verdicts, func(v Verdict) bool { return v.has && !v.granted && v.rival == "" })
+}
+
+// Fit says whether glusterd2 may put bricks on a disk that the server has: the agent shows it, and the server has it as it is plugged in, and nobody else has it on record. With No, why says what is wrong.
 func (d Decision) Fit(device v1alpha1.DevicePath) (fit gluster.Answer, reason, why string) {
 	i := slices.IndexFunc(d.Verdicts, func(v Verdict) bool { return v.Device == device })
 	if i < 0 {
 		return gluster.Unknown, "", ""
 	}
 	v := d.Verdicts[i]
+	if v.rival != "" {
+		return gluster.No, v.Reason, v.Message
+	}
 	switch v.sight {
 	case shown:
 		return gluster.Yes, "", ""

@@ -31,9 +31,9 @@ type Facts struct {
 	Held string
 	// Agent is what the agent of the host reports.
 	Agent decide.Node
-	// Registered: glusterd2 has every disk of the node, so that nobody looked whose they are, and none is registered.
+	// Registered: glusterd2 has every disk of the node, so that nobody looked which Clusters choose them, and none is registered.
 	Registered bool
-	// Clusters and Members are all that there are, Others the records of all other GlusterNodes.
+	// Clusters and Members are all that there are, Others the records of all other GlusterNodes. Without a Host nobody looked.
 	Clusters []v1alpha1.Cluster
 	Members  []v1alpha1.Member
 	Others   []disk.Record
@@ -178,6 +178,11 @@ func (f Facts) give(v Verdict, r v1alpha1.GlusterDevice, d *Decision) Verdict {
 // keep looks at a disk that the server has. What is on record stays so while nobody can look.
 func (f Facts) keep(v Verdict, r v1alpha1.GlusterDevice) Verdict {
 	v.Allocated = gluster.Yes
+	if v.rival = f.holder(r); v.rival != "" {
+		// Whoever wrote that the disk is allocated did not know of it, as in a restore. A server that has it keeps it: bricks may be there.
+		return no(v, v1alpha1.ReasonDeviceConflict, "%s. No server gets it newly, and glusterd2 makes no bricks on it: take away the record that is wrong", v.rival)
+	}
+	v.granted = true
 	if !f.Agent.Up() {
 		v.Reason, v.Message = v1alpha1.ReasonAgentUnreachable, fmt.Sprintf("the agent of node %s is not heard: %s", f.Host, orNothing(f.Agent.Problem))
 		return v

@@ -139,6 +139,7 @@ func TestDecide(t *testing.T) {
 		conflict  = "False DeviceConflict"
 	)
 	silent := func(f *Facts) { f.Agent.Agent, f.Agent.Problem = decide.AgentUnreachable, "no answer" }
+	registered := func(f *Facts) { f.Registered = true }
 	for name, row := range map[string]struct {
 		edits []edit
 		want  string
@@ -216,21 +217,30 @@ func TestDecide(t *testing.T) {
 		"and an OSD meanwhile": {[]edit{recorded(3*time.Minute, false), member(func(m *v1alpha1.MemberSpec) {
 			m.Ceph = &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{WWN: "0x1", Serial: "S1"}}}
 		})}, conflict, "on record"},
-		"and written meanwhile":                   {[]edit{recorded(3*time.Minute, false), refused(v1alpha1.RefusalLVM)}, refuses, "not clean"},
-		"and another disk came":                   {[]edit{recorded(3*time.Minute, false), exchanged}, conflict, "another disk than the one on record, which is 0x1 S1"},
-		"and it went":                             {[]edit{recorded(3*time.Minute, false), func(f *Facts) { f.Agent.Devices = nil }}, "False DeviceNotFound", "is not on node n1"},
-		"and it shrank":                           {[]edit{recorded(3*time.Minute, false), on(func(d *decide.Device) { d.SizeBytes = gib })}, conflict, "another disk than the one on record"},
-		"and it is there twice":                   {[]edit{recorded(3*time.Minute, false), func(f *Facts) { f.Agent.Devices = append(f.Agent.Devices, f.Agent.Devices[0]) }}, conflict, "2 devices"},
-		"and its name changed":                    {[]edit{recorded(3*time.Minute, false), on(func(d *decide.Device) { d.Path, d.Links = "/dev/disk/by-id/new", nil })}, conflict, "another name now"},
-		"and the agent is silent":                 {[]edit{recorded(3*time.Minute, false), silent}, "Unknown AgentUnreachable", "no answer"},
-		"and the affinity is another":             {[]edit{recorded(3*time.Minute, false), func(f *Facts) { f.Host = "n2" }}, conflict, "on record on node n1"},
-		"two records, the earlier":                {[]edit{recorded(5*time.Minute, false), other("g0", time.Minute, false)}, allocated, ""},
-		"two records, the later":                  {[]edit{recorded(3*time.Minute, false), other("g2", 4*time.Minute, false)}, conflict, "g2"},
-		"two records at once, the first by name":  {[]edit{recorded(3*time.Minute, false), other("g2", 3*time.Minute, false)}, allocated, ""},
-		"two records at once, the second by name": {[]edit{recorded(3*time.Minute, false), other("g0", 3*time.Minute, false)}, conflict, "g0"},
-		"two records, the other is allocated":     {[]edit{recorded(5*time.Minute, false), other("g2", time.Minute, true)}, conflict, "g2"},
-		"allocated":                               {[]edit{recorded(time.Hour, true)}, register, ""},
-		"allocated, and another one's too":        {[]edit{recorded(time.Hour, true), other("g2", time.Minute, true)}, serves + " but DeviceConflict", ""},
+		"and written meanwhile":                    {[]edit{recorded(3*time.Minute, false), refused(v1alpha1.RefusalLVM)}, refuses, "not clean"},
+		"and another disk came":                    {[]edit{recorded(3*time.Minute, false), exchanged}, conflict, "another disk than the one on record, which is 0x1 S1"},
+		"and it went":                              {[]edit{recorded(3*time.Minute, false), func(f *Facts) { f.Agent.Devices = nil }}, "False DeviceNotFound", "is not on node n1"},
+		"and it shrank":                            {[]edit{recorded(3*time.Minute, false), on(func(d *decide.Device) { d.SizeBytes = gib })}, conflict, "another disk than the one on record"},
+		"and it is there twice":                    {[]edit{recorded(3*time.Minute, false), func(f *Facts) { f.Agent.Devices = append(f.Agent.Devices, f.Agent.Devices[0]) }}, conflict, "2 devices"},
+		"and its name changed":                     {[]edit{recorded(3*time.Minute, false), on(func(d *decide.Device) { d.Path, d.Links = "/dev/disk/by-id/new", nil })}, conflict, "another name now"},
+		"and the agent is silent":                  {[]edit{recorded(3*time.Minute, false), silent}, "Unknown AgentUnreachable", "no answer"},
+		"and the affinity is another":              {[]edit{recorded(3*time.Minute, false), func(f *Facts) { f.Host = "n2" }}, conflict, "on record on node n1"},
+		"two records, the earlier":                 {[]edit{recorded(5*time.Minute, false), other("g0", time.Minute, false)}, allocated, ""},
+		"two records, the later":                   {[]edit{recorded(3*time.Minute, false), other("g2", 4*time.Minute, false)}, conflict, "g2"},
+		"two records at once, the first by name":   {[]edit{recorded(3*time.Minute, false), other("g2", 3*time.Minute, false)}, allocated, ""},
+		"two records at once, the second by name":  {[]edit{recorded(3*time.Minute, false), other("g0", 3*time.Minute, false)}, conflict, "g0"},
+		"two records, the other is allocated":      {[]edit{recorded(5*time.Minute, false), other("g2", time.Minute, true)}, conflict, "g2"},
+		"allocated":                                {[]edit{recorded(time.Hour, true)}, register, ""},
+		"allocated, and another one's too":         {[]edit{recorded(time.Hour, true), other("g2", time.Minute, true)}, conflict, "g2"},
+		"allocated, registered, and another one's": {[]edit{recorded(time.Hour, true), other("g2", time.Minute, true), registered}, conflict, "No server gets it newly"},
+		"allocated, another one's, and silent":     {[]edit{recorded(time.Hour, true), other("g2", time.Minute, true), silent}, conflict, "g2"},
+		"allocated, and of a storage":              {[]edit{recorded(time.Hour, true), on(func(d *decide.Device) { d.OwnerUID = "u" }), registered}, conflict, "belongs to a storage"},
+		"allocated, registered, and retired":       {[]edit{recorded(time.Hour, true), member(func(m *v1alpha1.MemberSpec) { m.Retire = []v1alpha1.RetiredDevice{{Path: path}} }), registered}, conflict, "retired"},
+		"allocated, and on record again": {[]edit{recorded(time.Hour, true), func(f *Facts) {
+			r := f.Node.Spec.Devices[0]
+			r.Device, r.Allocated = "/dev/disk/by-id/ata-1", false
+			f.Node.Spec.Devices = append(f.Node.Spec.Devices, r)
+		}}, register, ""},
 		"allocated, and recorded by another":      {[]edit{recorded(time.Hour, true), other("g2", 2*time.Hour, false)}, register, ""},
 		"allocated, and begun":                    {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalLVM)}, register, ""},
 		"allocated, begun, and LVM knows nothing": {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalLVM), on(func(d *decide.Device) { d.PVUUID = "" })}, serves + " but DeviceRefused", ""},
@@ -251,7 +261,7 @@ func TestDecide(t *testing.T) {
 			r.Device, r.Path, r.WWN, r.Serial = "/dev/disk/by-id/wwn-9", "/dev/disk/by-id/wwn-9", "0x9", "S9"
 			f.Node.Spec.Devices = append(f.Node.Spec.Devices, r)
 		}}, register + " but Pending", ""},
-		"allocated, and registered":               {[]edit{recorded(time.Hour, true), func(f *Facts) { f.Registered = true }}, serves + " but Pending", ""},
+		"allocated, and registered":               {[]edit{recorded(time.Hour, true), registered}, serves + " but Pending", ""},
 		"allocated, registered, and exchanged":    {[]edit{recorded(time.Hour, true), exchanged, func(f *Facts) { f.Registered = true }}, conflict, "another disk"},
 		"allocated, and not tested for users":     {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalSettling)}, serves + " but DeviceRefused", ""},
 		"allocated, and in its own pod":           {[]edit{recorded(time.Hour, true), busy(ownMount)}, register, ""},
@@ -266,21 +276,23 @@ func TestDecide(t *testing.T) {
 		"allocated, and something else is on it":  {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalLVM, v1alpha1.RefusalFilesystem)}, serves + " but DeviceRefused", ""},
 		"allocated, and an OSD": {[]edit{recorded(time.Hour, true), member(func(m *v1alpha1.MemberSpec) {
 			m.Ceph = &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{WWN: "0x1", Serial: "S1"}}}
-		})}, serves + " but DeviceConflict", ""},
-		"allocated, and the agent is silent":           {[]edit{recorded(time.Hour, true), silent}, serves + " but AgentUnreachable", ""},
-		"allocated, and maintenance":                   {[]edit{recorded(time.Hour, true), func(f *Facts) { f.Held = "it is under maintenance" }}, serves + " but Pending", ""},
-		"allocated, and another disk came":             {[]edit{recorded(time.Hour, true), exchanged}, conflict, "another disk"},
-		"allocated, and it has grown":                  {[]edit{recorded(time.Hour, true), on(func(d *decide.Device) { d.SizeBytes++ })}, register, ""},
-		"allocated, and it has shrunk":                 {[]edit{recorded(time.Hour, true), on(func(d *decide.Device) { d.SizeBytes-- })}, conflict, "another disk"},
-		"allocated, registered, and stale":             {[]edit{recorded(time.Hour, true), on(func(d *decide.Device) { d.Since = noon }), func(f *Facts) { f.Registered = true }}, serves + " but Pending", ""},
-		"allocated, and it went":                       {[]edit{recorded(time.Hour, true), func(f *Facts) { f.Agent.Devices = nil }}, "False DeviceNotFound", "is not on node n1"},
-		"allocated, and nobody knows the host":         {[]edit{recorded(time.Hour, true), func(f *Facts) { f.Host = "" }}, "Unknown Pending", "not known"},
-		"allocated, and a second one is put on record": {[]edit{recorded(time.Hour, true), second}, "False StepTaken record:n1,0x1,S1,true record:n1,0x9,S9,false register 3m0s", "is put on record"},
-		"allocated, and no server runs":                {[]edit{recorded(time.Hour, true), func(f *Facts) { f.Pod = Pod{} }}, serves + " but Pending", ""},
-		"allocated, and plugged in later":              {[]edit{recorded(time.Hour, true), on(func(d *decide.Device) { d.Since = noon })}, serves + " but Pending", ""},
-		"allocated, and nobody knows when it came":     {[]edit{recorded(time.Hour, true), on(func(d *decide.Device) { d.Since = time.Time{} })}, serves + " but Pending", ""},
-		"of two devices one after the other":           {[]edit{second}, offered, "is put on record"},
-		"what is wrong outranks what nobody knows":     {[]edit{silent, second, func(f *Facts) { f.Node.Spec.Storage[1].Device = "/dev/sdb" }}, refuses, "named by a path"},
+		})}, conflict, "Member fast.n1"},
+		"allocated, and chosen by a Cluster":             {[]edit{recorded(time.Hour, true), cluster(func(*v1alpha1.Cluster) {})}, serves + " but DeviceConflict", ""},
+		"allocated, registered, and chosen by a Cluster": {[]edit{recorded(time.Hour, true), cluster(func(*v1alpha1.Cluster) {}), registered}, serves + " but Pending", ""},
+		"allocated, and the agent is silent":             {[]edit{recorded(time.Hour, true), silent}, serves + " but AgentUnreachable", ""},
+		"allocated, and maintenance":                     {[]edit{recorded(time.Hour, true), func(f *Facts) { f.Held = "it is under maintenance" }}, serves + " but Pending", ""},
+		"allocated, and another disk came":               {[]edit{recorded(time.Hour, true), exchanged}, conflict, "another disk"},
+		"allocated, and it has grown":                    {[]edit{recorded(time.Hour, true), on(func(d *decide.Device) { d.SizeBytes++ })}, register, ""},
+		"allocated, and it has shrunk":                   {[]edit{recorded(time.Hour, true), on(func(d *decide.Device) { d.SizeBytes-- })}, conflict, "another disk"},
+		"allocated, registered, and stale":               {[]edit{recorded(time.Hour, true), on(func(d *decide.Device) { d.Since = noon }), func(f *Facts) { f.Registered = true }}, serves + " but Pending", ""},
+		"allocated, and it went":                         {[]edit{recorded(time.Hour, true), func(f *Facts) { f.Agent.Devices = nil }}, "False DeviceNotFound", "is not on node n1"},
+		"allocated, and nobody knows the host":           {[]edit{recorded(time.Hour, true), func(f *Facts) { f.Host = "" }}, "Unknown Pending", "not known"},
+		"allocated, and a second one is put on record":   {[]edit{recorded(time.Hour, true), second}, "False StepTaken record:n1,0x1,S1,true record:n1,0x9,S9,false register 3m0s", "is put on record"},
+		"allocated, and no server runs":                  {[]edit{recorded(time.Hour, true), func(f *Facts) { f.Pod = Pod{} }}, serves + " but Pending", ""},
+		"allocated, and plugged in later":                {[]edit{recorded(time.Hour, true), on(func(d *decide.Device) { d.Since = noon })}, serves + " but Pending", ""},
+		"allocated, and nobody knows when it came":       {[]edit{recorded(time.Hour, true), on(func(d *decide.Device) { d.Since = time.Time{} })}, serves + " but Pending", ""},
+		"of two devices one after the other":             {[]edit{second}, offered, "is put on record"},
+		"what is wrong outranks what nobody knows":       {[]edit{silent, second, func(f *Facts) { f.Node.Spec.Storage[1].Device = "/dev/sdb" }}, refuses, "named by a path"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := scene(row.edits...)
@@ -402,6 +414,10 @@ func TestWithout(t *testing.T) {
 		"nobody knows, and the pod hangs":              {[]edit{silent, gone, idle(time.Hour)}, false, gluster.Unknown},
 		"nobody knows, and it was left out":            {[]edit{silent, bare}, true, gluster.Unknown},
 		"nobody knows, and no workload is":             {[]edit{silent, none}, false, gluster.Unknown},
+		"nobody knows, and nobody has a workload":      {[]edit{func(f *Facts) { f.Host = "" }, none}, true, gluster.Unknown},
+		"another one has it, too":                      {[]edit{other("g2", 0, true)}, false, gluster.No},
+		"another one has it, and no workload is":       {[]edit{other("g2", 0, true), none}, true, gluster.No},
+		"another one has it, and it was left out":      {[]edit{other("g2", 0, true), bare}, true, gluster.No},
 		"nobody knows the host":                        {[]edit{func(f *Facts) { f.Host = "" }, gone, idle(time.Hour)}, false, gluster.Unknown},
 		"the affinity is another":                      {[]edit{func(f *Facts) { f.Host = "n2" }, gone, idle(time.Hour)}, false, gluster.Unknown},
 		"it is gone, and glusterd2 has it":             {[]edit{gone, idle(Settled), func(f *Facts) { f.Registered = true }}, true, gluster.No},
@@ -411,6 +427,14 @@ func TestWithout(t *testing.T) {
 		fit, reason, why := d.Fit(path)
 		if out := Without(f, d); len(out) == 1 != row.out || fit != row.fit || (fit == gluster.No) != (why != "") || (why != "") != (reason != "") {
 			t.Errorf("%s: without %q, fit %v (%s, %q)", name, out, fit, reason, why)
+		}
+	}
+	for name, row := range map[string]struct {
+		edit edit
+		want bool
+	}{"nobody knows the host": {func(f *Facts) { f.Host = "" }, true}, "it is there": {func(*Facts) {}, false}, "another one has it": {other("g2", 0, true), false}} {
+		if got := Decide(scene(recorded(time.Hour, true), row.edit)).Undecided(); got != row.want {
+			t.Errorf("%s: undecided %t", name, got)
 		}
 	}
 	f := scene(recorded(time.Hour, false), gone, idle(time.Hour))

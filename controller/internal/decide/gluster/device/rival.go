@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,6 +40,19 @@ func (f Facts) against(d decide.Device, r *v1alpha1.GlusterDevice) (reason, why 
 	return "", ""
 }
 
+// holder says who else has a disk that was allocated: the record alone may be of an earlier time. It is asked of the disk as the agent shows it, and of the record where the agent does not.
+// What a Cluster only chooses is not its own. It is empty when nobody else has it.
+func (f Facts) holder(r v1alpha1.GlusterDevice) string {
+	d := decide.Device{Path: string(r.Path), Links: []string{string(r.Device)}, WWN: r.WWN, Serial: r.Serial, SizeBytes: r.Size}
+	if one, there := f.Agent.Device(d.Path); f.Agent.Up() && there && (disk.Record{Device: r}).Is(f.Host, one) {
+		d = one
+	}
+	if d.OwnerUID != "" {
+		return "it belongs to a storage"
+	}
+	return cmp.Or(f.recorded(d, &r), f.members(d))
+}
+
 // mayServe warns of a disk that may have bricks on it: the server had it, or records were lost with a GlusterNode that is restored, or made anew, without spec.devices. It is empty when
 // nothing points to that.
 func (f Facts) mayServe(d decide.Device, r *v1alpha1.GlusterDevice) string {
@@ -73,7 +87,10 @@ func (f Facts) ungrouped(d decide.Device) bool {
 func (f Facts) recorded(d decide.Device, r *v1alpha1.GlusterDevice) string {
 	for i := range f.Node.Spec.Devices {
 		own := &f.Node.Spec.Devices[i]
-		if (r == nil || own.Device != r.Device) && (disk.Record{Device: *own}).May(f.Host, d) {
+		if r != nil && (own.Device == r.Device || r.Allocated && !own.Allocated) {
+			continue
+		}
+		if (disk.Record{Device: *own}).May(f.Host, d) {
 			return fmt.Sprintf("it is on record already, as device %s", own.Device)
 		}
 	}

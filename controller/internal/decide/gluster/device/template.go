@@ -54,7 +54,7 @@ func (f Facts) look(r v1alpha1.GlusterDevice) sight {
 	return shown
 }
 
-// Without returns the devices that the template of the server leaves out. Kubernetes starts no pod whose disk is not there, and a disk that died must not take the others with it. Once the
+// Without returns the devices that the template of the server leaves out. A disk that somebody else has on record comes into no template that does not have it. Kubernetes starts no pod whose disk is not there, and a disk that died must not take the others with it. Once the
 // disk is shown again the template has it again. A template never changes because of a disk while a server runs with it: whoever replaces pods would take that for an earlier one.
 func Without(f Facts, d Decision) []v1alpha1.DevicePath {
 	var out []v1alpha1.DevicePath
@@ -69,7 +69,11 @@ func Without(f Facts, d Decision) []v1alpha1.DevicePath {
 // leavesOut decides about one disk.
 func (f Facts) leavesOut(v Verdict, path string) bool {
 	// What nobody can see stays as it was.
-	was := f.Pod.Workload && !slices.Contains(f.Pod.Has, path)
+	has := slices.Contains(f.Pod.Has, path)
+	was := f.Pod.Workload && !has
+	if !has && !v.granted {
+		return true
+	}
 	switch v.sight {
 	case shown, stale:
 		return false

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/gluster"
 	"quarry.storage/quarry/controller/internal/decide/gluster/device"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -158,5 +159,36 @@ func TestKeeper_conflict(t *testing.T) {
 	}
 	if _, err := w.keeper.Keep(t.Context(), before); !apierrors.IsConflict(err) || w.records() != nil {
 		t.Errorf("%v, %+v", err, w.records())
+	}
+}
+
+// TestKeeper_registered: a disk that glusterd2 has already is compared with the records of others, too. The record may be of an earlier time.
+func TestKeeper_registered(t *testing.T) {
+	w := newWorld(t)
+	n := w.subject().Node
+	n.Spec.Devices = []v1alpha1.GlusterDevice{{
+		Device: path, Path: path, Node: "n1", WWN: "w", Serial: "S", Size: 1, Recorded: metav1.NewTime(w.now.Add(-time.Hour)), Allocated: true,
+	}}
+	other := n.DeepCopy()
+	other.Name, other.ResourceVersion = "other", ""
+	if err := w.live.Update(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	for _, held := range []bool{false, true} {
+		if held {
+			if err := w.cache.Create(t.Context(), other); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := w.subject()
+		s.Registered = true
+		kept, err := w.keeper.Keep(t.Context(), s)
+		if fit, _, _ := kept.Decision.Fit(path); err != nil || (fit == gluster.No) != held {
+			t.Errorf("held by another one %t: fit %v, %v", held, fit, err)
+		}
+		s.Pod.Has = nil
+		if kept, err := w.keeper.Keep(t.Context(), s); err != nil || (len(kept.Without) == 1) != held {
+			t.Errorf("held by another one %t: a server that does not have it gets it: %v, %v", held, kept.Without, err)
+		}
 	}
 }

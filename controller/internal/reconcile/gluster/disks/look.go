@@ -27,7 +27,7 @@ type Subject struct {
 	Node *v1alpha1.GlusterNode
 	// Nodes are those of Kubernetes with their labels.
 	Nodes map[string]map[string]string
-	// Registered: glusterd2 has all disks of the node. Who else may have them is not asked then, as it would be in each pass for ever.
+	// Registered: glusterd2 has all disks of the node. Which Clusters choose them is not asked then, as a disk that serves is not given up for a wish.
 	Registered bool
 	// Held says why the node gets no other disk now; empty when nothing keeps it.
 	Held string
@@ -53,9 +53,6 @@ func (k Keeper) look(ctx context.Context, r client.Reader, s Subject, members ..
 	if sn.Spec.Maintenance && f.Held == "" {
 		f.Held = fmt.Sprintf("node %s is under maintenance", f.Host)
 	}
-	if s.Registered {
-		return f, nil
-	}
 	others, err := kube.GlusterNodes(ctx, r)
 	if err != nil {
 		return f, err
@@ -65,14 +62,18 @@ func (k Keeper) look(ctx context.Context, r client.Reader, s Subject, members ..
 			f.Others = append(f.Others, disk.RecordsOf([]v1alpha1.GlusterNode{o})...)
 		}
 	}
-	var clusters v1alpha1.ClusterList
-	if err := r.List(ctx, &clusters); err != nil {
-		return f, fmt.Errorf("list clusters: %w", err)
-	}
 	var all v1alpha1.MemberList
 	if err := r.List(ctx, &all, members...); err != nil {
 		return f, fmt.Errorf("list members: %w", err)
 	}
-	f.Clusters, f.Members = clusters.Items, all.Items
+	f.Members = all.Items
+	if s.Registered {
+		return f, nil
+	}
+	var clusters v1alpha1.ClusterList
+	if err := r.List(ctx, &clusters); err != nil {
+		return f, fmt.Errorf("list clusters: %w", err)
+	}
+	f.Clusters = clusters.Items
 	return f, nil
 }
