@@ -75,7 +75,7 @@ type Reconciler struct {
 	began sync.Once
 	// applied has of each object that was applied last how it was then, and what was wanted.
 	applied sync.Map
-	// heard has of each pool since when it was heard without a break, and seen of each record of a disk that is not final since when this process knows of it.
+	// heard has of each pool since when it was heard without a break, and seen of each record of a disk since when this process knows of it.
 	heard, seen sync.Map
 }
 

@@ -330,3 +330,40 @@ func hostPaths(p *corev1.Pod) []string {
 func ready(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
 }
+
+// TestDisks_restoredAllocated: a record that comes with a restore and says that the disk is allocated is believed by nobody for three minutes, and never while another node has the disk.
+func TestDisks_restoredAllocated(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.pool(1)
+	s.until("it runs", s.running(1))
+	m := s.host()
+	s.r.Agents = machines{m.Name: m}
+	n := s.disked()
+	n.Spec.Devices = []v1alpha1.GlusterDevice{{
+		Device: diskPath, Path: diskPath, Node: v1alpha1.HostName(m.Name), WWN: s.namespace, Serial: "S1", Size: 10 << 30, Recorded: metav1.NewTime(s.now().Add(-24 * time.Hour)), Allocated: true,
+	}}
+	rival := n.DeepCopy()
+	rival.Name, rival.Spec.Cluster = "rival", "elsewhere"
+	must(t, s.client.Create(t.Context(), rival))
+	must(t, s.client.Create(t.Context(), n))
+	for range 12 {
+		_ = s.pass()
+	}
+	if c := s.condition("own", v1alpha1.ConditionDevicesAllocated); c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonDeviceConflict || s.workload() != nil {
+		t.Fatalf("another node has it: %+v, workload %v", c, s.workload())
+	}
+	s.edit("rival", func(n *v1alpha1.GlusterNode) { n.Finalizers = nil })
+	s.remove("rival")
+	s.edit("own", func(n *v1alpha1.GlusterNode) { n.Finalizers = nil })
+	s.remove("own")
+	n.ResourceVersion, n.UID = "", ""
+	must(t, s.client.Create(t.Context(), n))
+	for range 6 {
+		_ = s.pass()
+	}
+	if c := s.condition("own", v1alpha1.ConditionDevicesAllocated); c.Reason != v1alpha1.ReasonPending || s.workload() != nil {
+		t.Fatalf("it was only just seen: %+v, workload %v", c, s.workload())
+	}
+	s.until("it serves", func() bool { return s.condition("own", v1alpha1.ConditionReady).Status == metav1.ConditionTrue })
+}

@@ -179,19 +179,22 @@ func (s *scope) registered(m *member) bool {
 	return !wanted && node.Registered(s.pool, m.peer(), workload.Devices(m.node))
 }
 
-// seenSince is since when this process knows of the records of a node that are not final.
+// seenSince is since when this process knows of the records of a node. One that comes with a restore is new to it, however old and final it says that it is.
 func (r *Reconciler) seenSince(s *scope, m *member) map[v1alpha1.DevicePath]time.Time {
-	since := map[v1alpha1.DevicePath]time.Time{}
+	since, current := map[v1alpha1.DevicePath]time.Time{}, map[seenRecord]bool{}
 	for _, one := range m.node.Spec.Devices {
 		key := seenRecord{m.node.UID, one.Device, one.Recorded.Time.UTC()}
-		if one.Allocated {
-			r.seen.Delete(key)
-			continue
-		}
+		current[key] = true
 		if at, ok := r.seen.LoadOrStore(key, s.now); ok {
 			since[one.Device], _ = at.(time.Time)
 		}
 	}
+	r.seen.Range(func(key, _ any) bool {
+		if k, ok := key.(seenRecord); ok && k.node == m.node.UID && !current[k] {
+			r.seen.Delete(k)
+		}
+		return true
+	})
 	return since
 }
 

@@ -23,7 +23,7 @@ type Verdict struct {
 	// has: by the record the server has it. sight is how the agent shows it then. misplaced: a record is about another node than the affinity matches.
 	has, misplaced bool
 	sight          sight
-	// rival says who else has a disk that the server has by the record. granted: nobody does, so that a server that does not have the disk yet gets it.
+	// rival says who else has a disk that the server has by the record. granted: nobody does, and others had time to say so: a server that does not have the disk yet gets it.
 	rival   string
 	granted bool
 	// record that is to be written; nil when none is.

@@ -39,7 +39,7 @@ type Facts struct {
 	Others   []disk.Record
 	// Pod is what is known of the pod of the server.
 	Pod Pod
-	// Seen is since when this process knows of a record; none of one that it sees for the first time. What a record says of its age may have been restored with it.
+	// Seen is since when this process knows of a record, allocated or not; none of one that it sees for the first time.
 	Seen map[v1alpha1.DevicePath]time.Time
 	Now  time.Time
 }
@@ -111,7 +111,7 @@ func (f Facts) judge(path v1alpha1.DevicePath, d *Decision) Verdict {
 	case f.Host == "":
 		return unknown(v, v1alpha1.ReasonPending, "which node of Kubernetes it is on is not known")
 	case r != nil && r.Allocated:
-		return f.keep(v, *r)
+		return f.keep(v, *r, d)
 	case !f.Agent.Up():
 		return unknown(v, v1alpha1.ReasonAgentUnreachable, "the agent of node %s is not heard: %s", f.Host, orNothing(f.Agent.Problem))
 	case f.Agent.LVMError != "":
@@ -157,6 +157,19 @@ func (f Facts) give(v Verdict, r v1alpha1.GlusterDevice, d *Decision) Verdict {
 	if reason, why := f.against(one, &r); why != "" {
 		return no(v, reason, "%s", why)
 	}
+	if !f.settled(r, d) {
+		return no(v, v1alpha1.ReasonPending, "%s", unsettled)
+	}
+	r.Allocated = true
+	v.record = &r
+	return no(v, v1alpha1.ReasonStepTaken, "%s is allocated to the server", disk.Describe(one))
+}
+
+// unsettled says that a record is too young.
+const unsettled = "is known to be on record for less than three minutes, in which whoever chose it before may say so"
+
+// settled reports whether this process knows of a record for long enough, and the record says so, too: its time may have been restored with it, or be of another clock.
+func (f Facts) settled(r v1alpha1.GlusterDevice, d *Decision) bool {
 	since, known := f.Seen[r.Device]
 	if r.Recorded.After(since) {
 		since = r.Recorded.Time
@@ -164,25 +177,24 @@ func (f Facts) give(v Verdict, r v1alpha1.GlusterDevice, d *Decision) Verdict {
 	if !known || since.After(f.Now) {
 		since = f.Now
 	}
-	if left := Settled - f.Now.Sub(since); left > 0 {
-		if d.Wake == 0 || left < d.Wake {
-			d.Wake = left
-		}
-		return no(v, v1alpha1.ReasonPending, "is known to be on record for less than three minutes, in which whoever chose it before may say so")
+	left := Settled - f.Now.Sub(since)
+	if left > 0 && (d.Wake == 0 || left < d.Wake) {
+		d.Wake = left
 	}
-	r.Allocated = true
-	v.record = &r
-	return no(v, v1alpha1.ReasonStepTaken, "%s is allocated to the server", disk.Describe(one))
+	return left <= 0
 }
 
 // keep looks at a disk that the server has. What is on record stays so while nobody can look.
-func (f Facts) keep(v Verdict, r v1alpha1.GlusterDevice) Verdict {
+func (f Facts) keep(v Verdict, r v1alpha1.GlusterDevice, d *Decision) Verdict {
 	v.Allocated = gluster.Yes
 	if v.rival = f.holder(r); v.rival != "" {
 		// Whoever wrote that the disk is allocated did not know of it, as in a restore. A server that has it keeps it: bricks may be there.
 		return no(v, v1alpha1.ReasonDeviceConflict, "%s. No server gets it newly, and glusterd2 makes no bricks on it: take away the record that is wrong", v.rival)
 	}
-	v.granted = true
+	has := slices.Contains(f.Pod.Has, string(r.Path))
+	if v.granted = f.Registered && has || f.settled(r, d); !v.granted && !has {
+		return no(v, v1alpha1.ReasonPending, "%s", unsettled)
+	}
 	if !f.Agent.Up() {
 		v.Reason, v.Message = v1alpha1.ReasonAgentUnreachable, fmt.Sprintf("the agent of node %s is not heard: %s", f.Host, orNothing(f.Agent.Problem))
 		return v
@@ -201,7 +213,10 @@ func (f Facts) keep(v Verdict, r v1alpha1.GlusterDevice) Verdict {
 	if v.Reason, v.Message = f.against(one, &r); v.Message != "" {
 		return v
 	}
-	if v.Message = f.waits(one); v.Message != "" {
+	if v.Message = f.waits(one); v.Message == "" && !v.granted {
+		v.Message = unsettled
+	}
+	if v.Message != "" {
 		v.Reason = v1alpha1.ReasonPending
 	}
 	v.Register = v.Message == ""

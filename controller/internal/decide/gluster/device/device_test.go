@@ -139,6 +139,7 @@ func TestDecide(t *testing.T) {
 		conflict  = "False DeviceConflict"
 	)
 	silent := func(f *Facts) { f.Agent.Agent, f.Agent.Problem = decide.AgentUnreachable, "no answer" }
+	unseen := func(f *Facts) { f.Seen = nil }
 	registered := func(f *Facts) { f.Registered = true }
 	for name, row := range map[string]struct {
 		edits []edit
@@ -241,10 +242,18 @@ func TestDecide(t *testing.T) {
 			r.Device, r.Allocated = "/dev/disk/by-id/ata-1", false
 			f.Node.Spec.Devices = append(f.Node.Spec.Devices, r)
 		}}, register, ""},
-		"allocated, and recorded by another":      {[]edit{recorded(time.Hour, true), other("g2", 2*time.Hour, false)}, register, ""},
-		"allocated, and begun":                    {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalLVM)}, register, ""},
-		"allocated, begun, and LVM knows nothing": {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalLVM), on(func(d *decide.Device) { d.PVUUID = "" })}, serves + " but DeviceRefused", ""},
-		"allocated, begun, and LVM does not run":  {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalLVM), func(f *Facts) { f.Agent.LVMError = "locked" }}, serves + " but DeviceRefused", ""},
+		"allocated, and recorded by another":       {[]edit{recorded(time.Hour, true), other("g2", 2*time.Hour, false)}, register, ""},
+		"allocated, and begun":                     {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalLVM)}, register, ""},
+		"allocated long ago, and just seen":        {[]edit{recorded(time.Hour, true), unseen}, serves + " but Pending 3m0s", ""},
+		"allocated, just seen, and in no workload": {[]edit{recorded(time.Hour, true), unseen, func(f *Facts) { f.Pod = Pod{} }}, "False Pending 3m0s", "less than three minutes"},
+		"allocated, just seen, and registered":     {[]edit{recorded(time.Hour, true), unseen, registered}, serves + " but Pending", ""},
+		"allocated in the future":                  {[]edit{recorded(-time.Hour, true)}, serves + " but Pending 3m0s", ""},
+		"allocated, begun, and LVM knows nothing":  {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalLVM), on(func(d *decide.Device) { d.PVUUID = "" })}, serves + " but DeviceRefused", ""},
+		"allocated, and begun by a Cluster of other disks": {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalLVM), orphan, cluster(func(c *v1alpha1.Cluster) {
+			c.Spec.Devices = &spare
+		})}, serves + " but DeviceRefused", ""},
+		"allocated, and begun by a Cluster that is gone": {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalLVM), orphan, member(func(*v1alpha1.MemberSpec) {})}, serves + " but DeviceRefused", ""},
+		"allocated, begun, and LVM does not run":         {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalLVM), func(f *Facts) { f.Agent.LVMError = "locked" }}, serves + " but DeviceRefused", ""},
 		"allocated, begun, and in a group that is not told": {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalLVM), func(f *Facts) {
 			f.Agent.Unknown = []decide.UnknownGroup{{Name: "g", Devices: []string{path}}}
 		}}, serves + " but DeviceRefused", ""},
@@ -259,7 +268,7 @@ func TestDecide(t *testing.T) {
 			recorded(time.Hour, true)(f)
 			r := f.Node.Spec.Devices[0]
 			r.Device, r.Path, r.WWN, r.Serial = "/dev/disk/by-id/wwn-9", "/dev/disk/by-id/wwn-9", "0x9", "S9"
-			f.Node.Spec.Devices = append(f.Node.Spec.Devices, r)
+			f.Node.Spec.Devices, f.Seen[r.Device] = append(f.Node.Spec.Devices, r), f.Seen[path]
 		}}, register + " but Pending", ""},
 		"allocated, and registered":               {[]edit{recorded(time.Hour, true), registered}, serves + " but Pending", ""},
 		"allocated, registered, and exchanged":    {[]edit{recorded(time.Hour, true), exchanged, func(f *Facts) { f.Registered = true }}, conflict, "another disk"},
@@ -322,6 +331,9 @@ func selects(value string) func(*v1alpha1.Cluster) {
 		c.Spec.Hosts, c.Spec.HostSelector = nil, &metav1.LabelSelector{MatchLabels: map[string]string{"disk": value}}
 	}
 }
+
+// orphan has a physical volume on the device that a call for the Cluster left behind.
+var orphan = on(func(d *decide.Device) { d.PVUUID = disk.Future(*d, "u") + "aa-aaaa-aaaa-aaaaaa" })
 
 // forming has a group of a Member made of the device.
 func forming(f *Facts) {
@@ -387,6 +399,7 @@ func TestWithout(t *testing.T) {
 	none := func(f *Facts) { f.Pod = Pod{} }
 	fresh := func(f *Facts) { f.Agent.Session = f.Now.Add(-Settled + time.Second) }
 	renamed := on(func(d *decide.Device) { d.Path, d.Links = "/dev/disk/by-id/new", nil })
+	unseen := func(f *Facts) { f.Seen = nil }
 	later := on(func(d *decide.Device) { d.Since = noon })
 	for name, row := range map[string]struct {
 		edits []edit
@@ -415,6 +428,8 @@ func TestWithout(t *testing.T) {
 		"nobody knows, and it was left out":            {[]edit{silent, bare}, true, gluster.Unknown},
 		"nobody knows, and no workload is":             {[]edit{silent, none}, false, gluster.Unknown},
 		"nobody knows, and nobody has a workload":      {[]edit{func(f *Facts) { f.Host = "" }, none}, true, gluster.Unknown},
+		"it is there, and only just seen":              {[]edit{unseen}, false, gluster.Yes},
+		"it was only just seen, and no workload is":    {[]edit{unseen, none}, true, gluster.Yes},
 		"another one has it, too":                      {[]edit{other("g2", 0, true)}, false, gluster.No},
 		"another one has it, and no workload is":       {[]edit{other("g2", 0, true), none}, true, gluster.No},
 		"another one has it, and it was left out":      {[]edit{other("g2", 0, true), bare}, true, gluster.No},
@@ -432,7 +447,7 @@ func TestWithout(t *testing.T) {
 	for name, row := range map[string]struct {
 		edit edit
 		want bool
-	}{"nobody knows the host": {func(f *Facts) { f.Host = "" }, true}, "it is there": {func(*Facts) {}, false}, "another one has it": {other("g2", 0, true), false}} {
+	}{"nobody knows the host": {func(f *Facts) { f.Host = "" }, true}, "it was only just seen": {func(f *Facts) { f.Seen, f.Pod = nil, Pod{} }, true}, "it is there": {func(*Facts) {}, false}, "another one has it": {other("g2", 0, true), false}} {
 		if got := Decide(scene(recorded(time.Hour, true), row.edit)).Undecided(); got != row.want {
 			t.Errorf("%s: undecided %t", name, got)
 		}

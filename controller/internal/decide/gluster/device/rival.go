@@ -68,13 +68,19 @@ func (f Facts) mayServe(d decide.Device, r *v1alpha1.GlusterDevice) string {
 // begun reports whether nothing speaks against a disk but what comes of its own server: the device node that is mounted in the pod, and a physical volume in no group, which a
 // server leaves that was cut off while it registered the disk. A disk that was not tested for users is none of these.
 func (f Facts) begun(d decide.Device, r v1alpha1.GlusterDevice) bool {
-	if d.Digest == "" || d.VolumeGroup != "" || d.OwnerUID != "" || len(d.Refusals) == 0 || d.RefusedFor(v1alpha1.RefusalLVM) && !f.ungrouped(d) {
+	if f.orphaned(d) || d.Digest == "" || d.VolumeGroup != "" || d.OwnerUID != "" || len(d.Refusals) == 0 || d.RefusedFor(v1alpha1.RefusalLVM) && !f.ungrouped(d) {
 		return false
 	}
 	return !slices.ContainsFunc(d.Refusals, func(one v1alpha1.Refusal) bool {
 		mounted := one.Reason == v1alpha1.RefusalBusy && refusal.OnlyMountedAt(one.Message, workload.Disk(r))
 		return one.Reason != v1alpha1.RefusalLVM && !mounted
 	})
+}
+
+// orphaned reports whether a physical volume without a group has the UUID that a storage gives one of its own on the disk. What a storage begins with it takes, whichever disks it chooses now.
+func (f Facts) orphaned(d decide.Device) bool {
+	return slices.ContainsFunc(f.Clusters, func(c v1alpha1.Cluster) bool { return disk.Orphan(d, string(c.UID)) }) ||
+		slices.ContainsFunc(f.Members, func(m v1alpha1.Member) bool { return disk.Orphan(d, string(m.Spec.Of.UID)) })
 }
 
 // ungrouped reports whether LVM itself says that the physical volume on a disk is in no group. A group that LVM cannot report may have it, and so may one that nobody can name.

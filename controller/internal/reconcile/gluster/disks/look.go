@@ -32,7 +32,7 @@ type Subject struct {
 	// Held says why the node gets no other disk now; empty when nothing keeps it.
 	Held string
 	Pod  device.Pod
-	// Seen is since when this process knows of records that are not final.
+	// Seen is since when this process knows of records.
 	Seen map[v1alpha1.DevicePath]time.Time
 }
 

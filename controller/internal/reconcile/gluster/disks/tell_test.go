@@ -27,6 +27,7 @@ func TestTell(t *testing.T) {
 	decided := func(agent decide.AgentState, devices []decide.Device) *device.Decision {
 		d := device.Decide(device.Facts{
 			Node: n, Host: "n1", Agent: decide.Node{Name: "n1", Agent: agent, Devices: devices}, Pod: device.Pod{Workload: true, Has: []string{path}, Started: now}, Now: now,
+			Seen: map[v1alpha1.DevicePath]time.Time{path: now.Add(-time.Hour)},
 		})
 		return &d
 	}
