@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,12 +34,90 @@ func MembersOf(ctx context.Context, r client.Reader, owner types.UID) ([]v1alpha
 // GlusterNodes returns all GlusterNodes, which are to Gluster what Members are to storages. There are none where the API server knows no such kind: an installation may do without Gluster. What
 // else keeps them from being read is an error: then nobody knows. They must not be changed.
 func GlusterNodes(ctx context.Context, r client.Reader) ([]v1alpha1.GlusterNode, error) {
+	nodes, _, err := glusterNodes(ctx, r)
+	return nodes, err
+}
+
+// glusterNodes returns GlusterNodes, and whether there is no such kind.
+func glusterNodes(ctx context.Context, r client.Reader) (nodes []v1alpha1.GlusterNode, undefined bool, err error) {
 	var list v1alpha1.GlusterNodeList
-	switch err := r.List(ctx, &list, client.UnsafeDisableDeepCopy); {
+	err = r.List(ctx, &list, client.UnsafeDisableDeepCopy)
+	switch {
+	case err == nil:
+		return list.Items, false, nil
 	case meta.IsNoMatchError(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("list glusternodes: %w", err)
+		return nil, true, nil
+	case apierrors.IsForbidden(err):
+		return nil, false, fmt.Errorf("the controller has no right to list glusternodes, apply deploy/base again: %w", err)
+	case apierrors.IsNotFound(err):
+		// The kind was known to this process before. Only the API server says whether its definition is gone, or is not served at this moment.
+		if gone := r.Get(ctx, client.ObjectKey{Name: "glusternodes." + v1alpha1.Group}, Definition()); apierrors.IsNotFound(gone) {
+			return nil, true, nil
+		}
 	}
-	return list.Items, nil
+	return nil, false, fmt.Errorf("list glusternodes, whose definition is in deploy/crd: %w", err)
+}
+
+const (
+	// patience is how long a cache of GlusterNodes may take that is not there yet, and liveLimit how long the API server may.
+	patience, liveLimit = time.Second, 5 * time.Second
+	// untilBlind is how long nobody asks again after an error.
+	untilBlind = 5 * time.Second
+)
+
+// GlusterNodeReader reads GlusterNodes for whoever goes on without them. A cache of a kind that is not defined asks the API server each time, while all other reads wait; one of a kind that may not
+// be read never comes to an end. So what came of either is remembered for a while. The zero value is ready.
+type GlusterNodeReader struct {
+	mu sync.Mutex
+	// until is until when the last result counts: there is no such kind, the cache is not there so that the API server itself is asked, or nobody knows.
+	until             time.Time
+	undefined, direct bool
+	err               error
+}
+
+// List returns all GlusterNodes as GlusterNodes does, within seconds. It asks a cache first, and live, the API server itself, where the cache is not there. live may be nil.
+func (g *GlusterNodeReader) List(ctx context.Context, cached, live client.Reader) ([]v1alpha1.GlusterNode, error) {
+	g.mu.Lock()
+	counts := time.Now().Before(g.until)
+	undefined, direct, before := counts && g.undefined, counts && g.direct, g.err
+	g.mu.Unlock()
+	switch {
+	case undefined:
+		return nil, nil
+	case counts && before != nil:
+		return nil, before
+	}
+	if !direct {
+		nodes, undefined, err := glusterNodesWithin(ctx, patience, cached)
+		if err == nil {
+			if undefined {
+				g.remember(untilServed, undefined, false, nil)
+			}
+			return nodes, nil
+		}
+		if live == nil {
+			g.remember(untilBlind, false, false, err)
+			return nil, err
+		}
+	}
+	nodes, undefined, err := glusterNodesWithin(ctx, liveLimit, live)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		g.remember(untilBlind, false, false, err)
+	case err == nil && (undefined || !direct):
+		g.remember(untilServed, undefined, !undefined, nil)
+	}
+	return nodes, err
+}
+
+func (g *GlusterNodeReader) remember(d time.Duration, undefined, direct bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.until, g.undefined, g.direct, g.err = time.Now().Add(d), undefined, direct, err
+}
+
+func glusterNodesWithin(ctx context.Context, d time.Duration, r client.Reader) ([]v1alpha1.GlusterNode, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	return glusterNodes(ctx, r)
 }

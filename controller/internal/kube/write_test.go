@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -277,32 +278,109 @@ func TestStorages(t *testing.T) {
 	}
 }
 
-// TestGlusterNodes: an API server that knows no such kind has none. One that does not say has nobody knows which.
+// TestGlusterNodes: an API server that knows no such kind has none. One that does not say has nobody knows which. A definition that was deleted is told apart from one that is not served.
 func TestGlusterNodes(t *testing.T) {
 	s := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(s); err != nil {
 		t.Fatal(err)
 	}
 	c := fake.NewClientBuilder().WithScheme(s).WithObjects(&v1alpha1.GlusterNode{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}}).Build()
-	kind := schema.GroupKind{Group: v1alpha1.Group, Kind: "GlusterNode"}
+	kind := schema.GroupResource{Group: v1alpha1.Group, Resource: "glusternodes"}
+	missing := apierrors.NewNotFound(kind, "")
 	for name, row := range map[string]struct {
-		err   error
-		nodes int
-		fails bool
+		err, definition error
+		nodes           int
+		fails           string
 	}{
-		"there is one":            {nil, 1, false},
-		"there is no such kind":   {fmt.Errorf("list: %w", &meta.NoKindMatchError{GroupKind: kind}), 0, false},
-		"it was not found":        {apierrors.NewNotFound(schema.GroupResource{Group: kind.Group, Resource: "glusternodes"}, ""), 0, true},
-		"the API server is quiet": {errors.New("no answer"), 0, true},
+		"there is one":                   {nil, nil, 1, ""},
+		"there is no such kind":          {fmt.Errorf("list: %w", &meta.NoKindMatchError{}), nil, 0, ""},
+		"it was not found":               {missing, nil, 0, "deploy/crd"},
+		"the definition is gone":         {missing, missing, 0, ""},
+		"nobody knows of the definition": {missing, errors.New("no answer"), 0, "deploy/crd"},
+		"it may not be read":             {apierrors.NewForbidden(kind, "", errors.New("no")), nil, 0, "has no right to list glusternodes, apply deploy/base again"},
+		"the API server is quiet":        {errors.New("no answer"), missing, 0, "no answer"},
 	} {
-		r := interceptor.NewClient(c, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			if row.err != nil {
-				return row.err
-			}
-			return c.List(ctx, list, opts...)
-		}})
-		if nodes, err := GlusterNodes(t.Context(), r); len(nodes) != row.nodes || (err != nil) != row.fails {
+		r := interceptor.NewClient(c, interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				if row.err != nil {
+					return row.err
+				}
+				return c.List(ctx, list, opts...)
+			},
+			Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+				return row.definition
+			},
+		})
+		nodes, err := GlusterNodes(t.Context(), r)
+		if len(nodes) != row.nodes || (err != nil) != (row.fails != "") || err != nil && !strings.Contains(err.Error(), row.fails) {
 			t.Errorf("%s: %d, %v", name, len(nodes), err)
 		}
+	}
+}
+
+// reads is a reader whose lists come to an end by a function, and that counts them.
+type reads struct {
+	client.Reader
+	list func(ctx context.Context, into *v1alpha1.GlusterNodeList) error
+	n    int
+}
+
+func (r *reads) List(ctx context.Context, into client.ObjectList, _ ...client.ListOption) error {
+	r.n++
+	list, ok := into.(*v1alpha1.GlusterNodeList)
+	if !ok {
+		return errors.New("another kind")
+	}
+	return r.list(ctx, list)
+}
+
+// TestGlusterNodeReader: a cache that never comes to an end keeps nobody waiting, and what the API server says is asked once in a while where there is no such kind, or no right.
+func TestGlusterNodeReader(t *testing.T) {
+	one := func(_ context.Context, l *v1alpha1.GlusterNodeList) error {
+		l.Items = make([]v1alpha1.GlusterNode, 1)
+		return nil
+	}
+	undefined := func(context.Context, *v1alpha1.GlusterNodeList) error { return &meta.NoKindMatchError{} }
+	forbidden := func(context.Context, *v1alpha1.GlusterNodeList) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "glusternodes"}, "", errors.New("no"))
+	}
+	hangs := func(ctx context.Context, _ *v1alpha1.GlusterNodeList) error {
+		<-ctx.Done()
+		return apierrors.NewTimeoutError("failed waiting for the informer to sync", 0)
+	}
+	type list = func(context.Context, *v1alpha1.GlusterNodeList) error
+	for name, row := range map[string]struct {
+		cached, live list
+		nodes        int
+		fails        string
+		// reads of either in ten passes.
+		ofCache, ofLive int
+	}{
+		"the cache has it":               {one, hangs, 1, "", 10, 0},
+		"there is no such kind":          {undefined, hangs, 0, "", 1, 0},
+		"the cache is not there":         {hangs, one, 1, "", 1, 10},
+		"there is no right":              {hangs, forbidden, 0, "has no right to list glusternodes", 1, 1},
+		"only the API server says so":    {hangs, undefined, 0, "", 1, 1},
+		"nobody asks the API server":     {hangs, nil, 0, "failed waiting", 1, 0},
+		"the cache says that it may not": {forbidden, forbidden, 0, "has no right", 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var g GlusterNodeReader
+			cached, live := &reads{list: row.cached}, &reads{list: row.live}
+			var second client.Reader = live
+			if row.live == nil {
+				second = nil
+			}
+			for range 10 {
+				nodes, err := g.List(t.Context(), cached, second)
+				if len(nodes) != row.nodes || (err != nil) != (row.fails != "") || err != nil && !strings.Contains(err.Error(), row.fails) {
+					t.Fatalf("%d, %v", len(nodes), err)
+				}
+			}
+			if cached.n != row.ofCache || live.n != row.ofLive {
+				t.Errorf("the cache was read %d times, the API server %d", cached.n, live.n)
+			}
+		})
 	}
 }

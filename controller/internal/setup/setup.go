@@ -233,7 +233,7 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 		return fmt.Errorf("add reconciler of certificates: %w", err)
 	}
 	nodes := &storagenode.Reconciler{
-		Client: mgr.GetClient(), Pool: pool, Namespaces: agentsIn(cfg.Namespace, cfg.AgentNamespace), Port: cfg.AgentPort,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pool: pool, Namespaces: agentsIn(cfg.Namespace, cfg.AgentNamespace), Port: cfg.AgentPort,
 	}
 	if err := nodes.SetupWithManager(ctx, mgr, pool.Changes()); err != nil {
 		return fmt.Errorf("add reconciler of storagenodes: %w", err)

@@ -54,7 +54,7 @@ func (s *site) undefined() (restore func()) {
 	return restore
 }
 
-// TestRun_withoutGlusterNodes: where the API server knows no GlusterNodes, storages are looked after, and take disks. Once it knows them, what they have on record counts without a restart.
+// TestRun_withoutGlusterNodes: where the API server knows no GlusterNodes, storages are looked after, and take disks. Once it knows them, what they have on record counts without a restart, and no more once the definition is deleted again.
 func TestRun_withoutGlusterNodes(t *testing.T) {
 	s := newSite(t)
 	restore := s.undefined()
@@ -75,6 +75,8 @@ func TestRun_withoutGlusterNodes(t *testing.T) {
 		if !s.agent.IsEmpty("sdc") {
 			t.Error("a disk on record was taken")
 		}
+		s.undefined()
+		s.device(t, "sdc", "the Cluster's, as the GlusterNode went with the definition", func(d v1alpha1.NodeDevice) bool { return d.InUseBy == "Cluster "+s.cluster.Name })
 	})
 }
 

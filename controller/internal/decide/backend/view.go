@@ -127,6 +127,8 @@ type World struct {
 	Attached map[string][]Volume
 	// GlusterNodes are those that have devices of hosts on record. No storage takes one of these.
 	GlusterNodes []v1alpha1.GlusterNode
+	// Unread says why nobody knows these; empty when they are known. No storage takes a device then.
+	Unread string
 	// Started is when this leader began: a delay never counts time in which nobody looked.
 	Started time.Time
 }

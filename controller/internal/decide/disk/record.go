@@ -14,13 +14,16 @@ type Record struct {
 	Device v1alpha1.GlusterDevice
 }
 
+// GlusterNode is how the name begins of a GlusterNode that has devices on record.
+const GlusterNode = "GlusterNode "
+
 // RecordsOf returns the devices that GlusterNodes have on record.
 func RecordsOf(nodes []v1alpha1.GlusterNode) []Record {
 	var all []Record
 	for i := range nodes {
 		n := &nodes[i]
 		for _, d := range n.Spec.Devices {
-			all = append(all, Record{Holder: "GlusterNode " + n.Namespace + "/" + n.Name, Device: d})
+			all = append(all, Record{Holder: GlusterNode + n.Namespace + "/" + n.Name, Device: d})
 		}
 	}
 	return all

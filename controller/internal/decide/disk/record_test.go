@@ -37,6 +37,24 @@ func TestSelect_recordedDeviceIsTakenByNobody(t *testing.T) {
 			Input{Claim: claim("a", 1, wipe("/dev/disk/by-id/sda", "")), Node: node(disk("sda", written)), Recorded: record("n1", "sda", "", "S-sda")}, "problem " + refusal,
 		},
 		"nor what an interrupted call left": {Input{Claim: claim("a", 1, nil), Node: node(disk("sda", begun)), Recorded: record("n1", "sda", "", "S-sda")}, "refused " + refusal},
+		"nobody knows": {
+			Input{Claim: claim("a", 1, paths("/dev/disk/by-id/sda")), Node: node(disk("sda"), disk("sdb", written)), Unread: "no right"},
+			"problem DeviceConflict /dev/disk/by-id/sda: may be on record as a device of a GlusterNode, which nobody knows: no right\n",
+		},
+		"nobody knows, with a consent": {
+			Input{Claim: claim("a", 1, wipe("/dev/disk/by-id/sda", "")), Node: node(disk("sda", written)), Unread: "no right"},
+			"problem DeviceConflict /dev/disk/by-id/sda: may be on record as a device of a GlusterNode, which nobody knows: no right\n",
+		},
+		"nobody knows, and an interrupted call left it": {
+			Input{Claim: claim("a", 1, nil), Node: node(disk("sda", begun)), Unread: "no right"},
+			"refused DeviceConflict /dev/disk/by-id/sda: may be on record as a device of a GlusterNode, which nobody knows: no right\n",
+		},
+		"nobody knows, and it is not clean": {
+			Input{Claim: claim("a", 1, nil), Node: node(disk("sda", written)), Unread: "no right"}, "refused DeviceRefused /dev/disk/by-id/sda: " + Why(disk("sda", written)) + "\n",
+		},
+		"nobody knows, and the group holds it": {
+			Input{Claim: claim("a", 1, nil), Group: group(empty("sda")), Node: node(disk("sda", owned("uid-a"))), Unread: "no right"}, "owned sda\n",
+		},
 		"what the group holds stays owned": {
 			Input{Claim: claim("a", 1, nil), Group: group(empty("sda")), Node: node(disk("sda", owned("uid-a"))), Recorded: record("n1", "sda", "", "S-sda")}, "owned sda\n",
 		},

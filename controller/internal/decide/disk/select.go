@@ -30,6 +30,8 @@ type Input struct {
 	Retired []Retired
 	// Recorded are the devices that are on record as those of objects that are no storage.
 	Recorded []Record
+	// Unread says why nobody knows these; empty when they are known.
+	Unread string
 	// Elsewhere reports whether a path exists, or may exist, on another host of the Cluster.
 	Elsewhere func(path string) bool
 }
@@ -133,7 +135,7 @@ func (c *Choice) judge(in Input, d decide.Device) {
 		c.refuse(in, d, v1alpha1.ReasonDeviceRefused, fmt.Sprintf("is retired by Member %s, which lists it under spec.retire", member))
 		return
 	}
-	if holder := HeldBy(in.Recorded, in.Host, d); holder != "" {
+	if holder := in.holder(d); holder != "" {
 		c.refuse(in, d, v1alpha1.ReasonDeviceConflict, holder)
 		return
 	}
@@ -183,6 +185,17 @@ func (c *Choice) welcome(in Input, d decide.Device) {
 	if left > 0 && (c.Wake == 0 || left < c.Wake) {
 		c.Wake = left
 	}
+}
+
+// holder says whose a device is, or may be, by the records of objects that are no storage. While nobody knows these, it may be anybody's; one that is not taken anyway is told for what it is.
+func (in Input) holder(d decide.Device) string {
+	if holder := HeldBy(in.Recorded, in.Host, d); holder != "" {
+		return holder
+	}
+	if _, consented := in.Claim.consent(d); in.Unread != "" && (consented || d.Takeable() || leftBehind(in, d)) {
+		return "may be on record as a device of a GlusterNode, which nobody knows: " + in.Unread
+	}
+	return ""
 }
 
 // retired names the Member that gives a device up.

@@ -121,8 +121,9 @@ type Reconciler struct {
 	// views are the last observations by the name of the storage; written is when the capacity of an object was written last, by its UID.
 	views   map[string]seen
 	written map[types.UID]time.Time
-	// blind are the names of the storages whose last look failed.
-	blind map[string]bool
+	// blind are the names of the storages whose last look failed. glusterNodes reads which devices are on record.
+	blind        map[string]bool
+	glusterNodes kube.GlusterNodeReader
 }
 
 // Reconcile brings one storage closer to its spec.

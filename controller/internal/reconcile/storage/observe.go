@@ -68,10 +68,15 @@ func (r *Reconciler) readMembers(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// readGlusterNodes reads which devices are on record as those of GlusterNodes.
-func (r *Reconciler) readGlusterNodes(ctx context.Context, s *scope) (err error) {
-	s.world.GlusterNodes, err = recorded(ctx, r.Client)
-	return err
+// readGlusterNodes reads which devices are on record as those of GlusterNodes. Where nobody knows, only the taking of devices waits: the storage is looked after all the same.
+func (r *Reconciler) readGlusterNodes(ctx context.Context, s *scope) error {
+	nodes, err := r.glusterNodes.List(ctx, r.Client, r.Live)
+	if err != nil {
+		s.world.Unread = err.Error()
+		return ctx.Err()
+	}
+	s.world.GlusterNodes = recorded(nodes)
+	return nil
 }
 
 func (r *Reconciler) readStorages(ctx context.Context, s *scope) error {

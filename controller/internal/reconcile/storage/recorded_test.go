@@ -5,9 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"quarry.storage/quarry/controller/internal/backend/backendtest"
@@ -52,5 +54,29 @@ func TestGuarded_unclaimed(t *testing.T) {
 	}
 	if err := g.unclaimed(t.Context(), step.Step); err != nil {
 		t.Errorf("a step that takes nothing: %v", err)
+	}
+}
+
+// TestReadGlusterNodes: whoever may not read which devices are on record goes on with a pass, and knows that nobody knows.
+func TestReadGlusterNodes(t *testing.T) {
+	s := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	c := fake.NewClientBuilder().WithScheme(s).Build()
+	for name, row := range map[string]struct {
+		err  error
+		want string
+	}{
+		"all is well":     {nil, ""},
+		"no such kind":    {&meta.NoKindMatchError{}, ""},
+		"no right":        {apierrors.NewForbidden(schema.GroupResource{Resource: "glusternodes"}, "", errors.New("no")), "the controller has no right to list glusternodes"},
+		"nobody answered": {errors.New("no answer"), "no answer"},
+	} {
+		failing := failReads(c, func() error { return row.err })
+		r, pass := &Reconciler{Config: Config{Client: failing, Live: failing}}, &scope{}
+		if err := r.readGlusterNodes(t.Context(), pass); err != nil || (pass.world.Unread == "") != (row.want == "") || !strings.Contains(pass.world.Unread, row.want) {
+			t.Errorf("%s: %v, %q", name, err, pass.world.Unread)
+		}
 	}
 }

@@ -154,20 +154,19 @@ func (g guarded) unclaimed(ctx context.Context, step backend.Step) error {
 	if !ok || len(t.Takes()) == 0 {
 		return nil
 	}
-	nodes, err := recorded(ctx, g.r.Live)
+	nodes, err := kube.GlusterNodes(ctx, g.r.Live)
 	if err != nil {
 		return err
 	}
-	if why := disk.TakesRecorded(t, disk.RecordsOf(nodes)); why != "" {
+	if why := disk.TakesRecorded(t, disk.RecordsOf(recorded(nodes))); why != "" {
 		return errors.New(why)
 	}
 	return nil
 }
 
-// recorded returns the GlusterNodes that have devices of hosts on record.
-func recorded(ctx context.Context, c client.Reader) ([]v1alpha1.GlusterNode, error) {
-	nodes, err := kube.GlusterNodes(ctx, c)
-	return slices.DeleteFunc(nodes, func(n v1alpha1.GlusterNode) bool { return len(n.Spec.Devices) == 0 }), err
+// recorded returns those of all GlusterNodes that have devices of hosts on record.
+func recorded(nodes []v1alpha1.GlusterNode) []v1alpha1.GlusterNode {
+	return slices.DeleteFunc(nodes, func(n v1alpha1.GlusterNode) bool { return len(n.Spec.Devices) == 0 })
 }
 
 // stays says why a member that is not being removed gets no step now: it is under maintenance, or leaves.

@@ -48,7 +48,9 @@ type Pool interface {
 // Reconciler reconciles StorageNodes; a request's name is the name of a node.
 type Reconciler struct {
 	Client client.Client
-	Pool   Pool
+	// Live reads from the API server itself what the cache does not have; may be nil.
+	Live client.Reader
+	Pool Pool
 	// Namespaces that agents run in, and the Port they listen on.
 	Namespaces []string
 	Port       int
@@ -56,6 +58,9 @@ type Reconciler struct {
 	// introducing is held while the pool is told of all nodes; introduced is true after that.
 	introducing sync.Mutex
 	introduced  bool
+
+	// glusterNodes reads which devices are on record as those of GlusterNodes.
+	glusterNodes kube.GlusterNodeReader
 }
 
 // Reconcile brings one StorageNode up to date.

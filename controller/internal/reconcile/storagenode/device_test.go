@@ -246,6 +246,23 @@ func TestFill_diedAfterItsIntroduction(t *testing.T) {
 	}
 }
 
+// TestBefore: while nobody knows which devices are on record, those of before are shown.
+func TestBefore(t *testing.T) {
+	sn := &v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	n := decide.Node{Name: "n1", Session: time.Now(), Devices: []decide.Device{device("sda", "disk"), owned("sdb", "u1"), device("sdc", "disk")}}
+	n.Devices[0].Serial = "A"
+	for range 2 {
+		records := before(sn)
+		if sn.Status.Devices == nil {
+			records = []disk.Record{{Holder: "GlusterNode g/a", Device: v1alpha1.GlusterDevice{Node: "n1", Serial: "A", Size: 1 << 40}}}
+		}
+		fill(sn, n, owners{"u1": "Cluster fast"}, records)
+		if d := sn.Status.Devices; d[0].InUseBy != "GlusterNode g/a" || d[0].Available || d[1].InUseBy != "Cluster fast" || d[2].InUseBy != "" || !d[2].Available {
+			t.Errorf("%+v", d)
+		}
+	}
+}
+
 // TestView_reserve: a device that a GlusterNode has on record is not available, whether glusterd2 was there already or not.
 func TestView_reserve(t *testing.T) {
 	n := decide.Node{Name: "n1", Devices: []decide.Device{

@@ -2,9 +2,12 @@ package storagenode
 
 import (
 	"context"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
@@ -23,15 +26,32 @@ func (r *Reconciler) writeStatus(ctx context.Context, sn *v1alpha1.StorageNode, 
 	if err != nil {
 		return err
 	}
-	nodes, err := kube.GlusterNodes(ctx, r.Client)
-	if err != nil {
-		return err
+	records := before(sn)
+	if nodes, err := r.glusterNodes.List(ctx, r.Client, r.Live); err == nil {
+		records = disk.RecordsOf(nodes)
+	} else if ctx.Err() == nil {
+		// All else about the node is known, and whoever takes a device asks again.
+		logf.FromContext(ctx).Error(err, "Failed to read which devices are on record, showing those of before", "storageNode", klog.KObj(sn))
 	}
 	after := sn.DeepCopy()
-	fill(after, n, of, disk.RecordsOf(nodes))
+	fill(after, n, of, records)
 	recordDevices(after)
 	_, err = kube.WriteStatus(ctx, r.Client, sn, after)
 	return err
+}
+
+// before returns which devices of a node were on record when that was known last, as the status says.
+func before(sn *v1alpha1.StorageNode) []disk.Record {
+	var all []disk.Record
+	for _, d := range sn.Status.Devices {
+		if !strings.HasPrefix(d.InUseBy, disk.GlusterNode) {
+			continue
+		}
+		all = append(all, disk.Record{Holder: d.InUseBy, Device: v1alpha1.GlusterDevice{
+			Node: v1alpha1.HostName(sn.Name), Path: v1alpha1.DevicePath(d.Path), WWN: d.WWN, Serial: d.Serial, Size: d.Size.Value(), Allocated: true,
+		}})
+	}
+	return all
 }
 
 // owners names the storages that exist.

@@ -30,7 +30,7 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 	}
 	choice := disk.Select(disk.Input{
 		Host: m.Node, Claim: claimOf(v.seen.Cluster, m.Node, hasJoined(r)), Node: v.unrecorded(m.Node, node, r), Now: v.seen.Now, Rivals: v.rivals(m.Node),
-		Retired: v.retired(m), Recorded: disk.RecordsOf(v.seen.World.GlusterNodes), Elsewhere: v.elsewhere(m.Node),
+		Retired: v.retired(m), Recorded: disk.RecordsOf(v.seen.World.GlusterNodes), Unread: v.seen.World.Unread, Elsewhere: v.elsewhere(m.Node),
 	})
 	// Before the host can run the daemons nothing is wiped, and nothing is put on record.
 	if no := v.unableToTake(m.Node, choice); !no.IsZero() {
