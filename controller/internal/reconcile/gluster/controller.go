@@ -77,6 +77,8 @@ type Reconciler struct {
 	applied sync.Map
 	// heard has of each pool since when it was heard without a break, and seen of each record of a disk since when this process knows of it.
 	heard, seen sync.Map
+	// ran has of each node with disks how its pod was in the last pass.
+	ran sync.Map
 }
 
 // Reconcile makes one pass over a pool.

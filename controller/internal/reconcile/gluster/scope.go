@@ -19,6 +19,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/gluster/workload"
 	"quarry.storage/quarry/controller/internal/decide/notice"
 	servers "quarry.storage/quarry/controller/internal/gluster"
+	"quarry.storage/quarry/controller/internal/reconcile/gluster/pods"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
 )
@@ -196,6 +197,34 @@ func (r *Reconciler) seenSince(s *scope, m *member) map[v1alpha1.DevicePath]time
 		return true
 	})
 	return since
+}
+
+// ran is how the pod of a node was in a pass, and when this process saw that the pod, and the container that runs, were not there yet; zero where it did not see that.
+type ran struct {
+	pod             types.UID
+	container       string
+	at, made, began time.Time
+}
+
+// saw says since when this process knows of the pod of a node. Clocks of machines are not compared: what was not there in an earlier pass began later.
+func (r *Reconciler) saw(s *scope, m *member, p device.Pod) device.Pod {
+	now := ran{at: s.now}
+	if pod := s.pods[workload.Pod(m.node.Name)]; pod != nil {
+		now.pod, now.container = pod.UID, pods.Container(pod)
+	}
+	before, known := r.ran.Load(m.node.UID)
+	if was, ok := before.(ran); known && ok {
+		now.made, now.began = was.made, was.began
+		if was.pod != now.pod {
+			now.made = was.at
+		}
+		if was.container != now.container {
+			now.began = was.at
+		}
+	}
+	r.ran.Store(m.node.UID, now)
+	p.Made, p.Began = now.made, now.began
+	return p
 }
 
 // seenRecord is the record of a disk that a process knows.

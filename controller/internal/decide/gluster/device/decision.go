@@ -92,7 +92,8 @@ func (d Decision) Undecided() bool {
 	return slices.ContainsFunc(d.Verdicts, func(v Verdict) bool { return v.has && !v.granted && v.rival == "" })
 }
 
-// Fit says whether glusterd2 may put bricks on a disk that the server has: the agent shows it, and the server has it as it is plugged in, and nobody else has it on record. With No, why says what is wrong.
+// Fit says whether glusterd2 may put bricks on a disk that the server has: the agent shows it, the server has it as it is plugged in, and nobody else has it on record. What may be otherwise is
+// Unknown. With No, why says what is wrong.
 func (d Decision) Fit(device v1alpha1.DevicePath) (fit gluster.Answer, reason, why string) {
 	i := slices.IndexFunc(d.Verdicts, func(v Verdict) bool { return v.Device == device })
 	if i < 0 {
@@ -105,7 +106,7 @@ func (d Decision) Fit(device v1alpha1.DevicePath) (fit gluster.Answer, reason, w
 	switch v.sight {
 	case shown:
 		return gluster.Yes, "", ""
-	case missing, another, stale:
+	case missing, another:
 		return gluster.No, v.Reason, v.Message
 	}
 	return gluster.Unknown, "", ""

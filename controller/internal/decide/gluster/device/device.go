@@ -203,17 +203,17 @@ func (f Facts) keep(v Verdict, r v1alpha1.GlusterDevice, d *Decision) Verdict {
 	if why != "" {
 		return no(v, reason, "%s", why)
 	}
-	if v.sight == shown && f.Pod.stale(one) {
+	if v.sight == shown && f.Pod.stale(one) && !mounted(one, r) {
 		v.sight = stale
 	}
 	if f.Registered {
-		v.Reason, v.Message = v1alpha1.ReasonPending, cmp.Or(f.waits(one), "glusterd2 had it when it was looked at")
+		v.Reason, v.Message = v1alpha1.ReasonPending, cmp.Or(f.waits(one, r), "glusterd2 had it when it was looked at")
 		return v
 	}
 	if v.Reason, v.Message = f.against(one, &r); v.Message != "" {
 		return v
 	}
-	if v.Message = f.waits(one); v.Message == "" && !v.granted {
+	if v.Message = f.waits(one, r); v.Message == "" && !v.granted {
 		v.Message = unsettled
 	}
 	if v.Message != "" {
@@ -224,15 +224,20 @@ func (f Facts) keep(v Verdict, r v1alpha1.GlusterDevice, d *Decision) Verdict {
 }
 
 // waits says why glusterd2 is not told of a disk yet, or by the pod that runs now; empty when it is.
-func (f Facts) waits(d decide.Device) string {
+func (f Facts) waits(d decide.Device, r v1alpha1.GlusterDevice) string {
 	switch {
 	case f.Held != "":
 		return f.Held
 	case f.Pod.Started.IsZero():
 		return "the server does not run"
+	case mounted(d, r):
+		// The agent sees this very disk in the pod.
+		return ""
 	case d.Since.IsZero():
 		return fmt.Sprintf("the agent of node %s does not tell since when the disk is there", f.Host)
-	case f.Pod.stale(d):
+	case f.Pod.Made.IsZero():
+		return "this controller did not see the pod of the server begin, so that nobody knows whether the disk was there before: delete the pod when no volume needs it"
+	case !d.Since.Before(f.Pod.Made):
 		return "the disk was plugged in after the server started, which does not have it before its pod is replaced: delete the pod when no volume needs it"
 	}
 	return ""

@@ -30,7 +30,7 @@ func scene(edits ...edit) Facts {
 	n.Spec.Storage = []v1alpha1.GlusterStorage{{Device: path}}
 	f := Facts{
 		Node: n, Host: "n1", Labels: map[string]string{"disk": "ssd"}, Now: noon,
-		Pod: Pod{Workload: true, Has: []string{path}, Started: noon.Add(-time.Minute)},
+		Pod: Pod{Workload: true, Has: []string{path}, Started: noon.Add(-time.Minute), Made: noon.Add(-2 * time.Minute), Began: noon.Add(-2 * time.Minute)},
 		Agent: decide.Node{Name: "n1", Agent: decide.AgentUp, Session: noon.Add(-time.Hour), Devices: []decide.Device{{
 			Path: path, KernelName: "sda", Type: "disk", Links: []string{path, "/dev/disk/by-id/ata-1", "/dev/disk/by-path/1"}, SizeBytes: 100 * gib, WWN: "0x1", Serial: "S1", Digest: "seen",
 			Transport: "sata", Since: noon.Add(-time.Hour),
@@ -299,9 +299,15 @@ func TestDecide(t *testing.T) {
 		"allocated, and a second one is put on record":   {[]edit{recorded(time.Hour, true), second}, "False StepTaken record:n1,0x1,S1,true record:n1,0x9,S9,false register 3m0s", "is put on record"},
 		"allocated, and no server runs":                  {[]edit{recorded(time.Hour, true), func(f *Facts) { f.Pod = Pod{} }}, serves + " but Pending", ""},
 		"allocated, and plugged in later":                {[]edit{recorded(time.Hour, true), on(func(d *decide.Device) { d.Since = noon })}, serves + " but Pending", ""},
-		"allocated, and nobody knows when it came":       {[]edit{recorded(time.Hour, true), on(func(d *decide.Device) { d.Since = time.Time{} })}, serves + " but Pending", ""},
-		"of two devices one after the other":             {[]edit{second}, offered, "is put on record"},
-		"what is wrong outranks what nobody knows":       {[]edit{silent, second, func(f *Facts) { f.Node.Spec.Storage[1].Device = "/dev/sdb" }}, refuses, "named by a path"},
+		"allocated, plugged in later, and in its pod":    {[]edit{recorded(time.Hour, true), on(func(d *decide.Device) { d.Since = noon }), busy(ownMount)}, register, ""},
+		"allocated, and its machine is ahead": {[]edit{recorded(time.Hour, true), on(func(d *decide.Device) { d.Since = noon.Add(-time.Second) }), func(f *Facts) {
+			f.Pod.Started = noon.Add(time.Hour)
+		}}, serves + " but Pending", ""},
+		"allocated, and its machine is behind":     {[]edit{recorded(time.Hour, true), func(f *Facts) { f.Pod.Started = noon.Add(-24 * time.Hour) }}, register, ""},
+		"allocated, and nobody saw the pod begin":  {[]edit{recorded(time.Hour, true), func(f *Facts) { f.Pod.Made = time.Time{} }}, serves + " but Pending", ""},
+		"allocated, and nobody knows when it came": {[]edit{recorded(time.Hour, true), on(func(d *decide.Device) { d.Since = time.Time{} })}, serves + " but Pending", ""},
+		"of two devices one after the other":       {[]edit{second}, offered, "is put on record"},
+		"what is wrong outranks what nobody knows": {[]edit{silent, second, func(f *Facts) { f.Node.Spec.Storage[1].Device = "/dev/sdb" }}, refuses, "named by a path"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := scene(row.edits...)
@@ -409,7 +415,10 @@ func TestWithout(t *testing.T) {
 		"it is there":                                  {nil, false, gluster.Yes},
 		"it is there, and no workload is":              {[]edit{none}, false, gluster.Yes},
 		"it is there again":                            {[]edit{bare}, false, gluster.Yes},
-		"it was plugged in again":                      {[]edit{later}, false, gluster.No},
+		"it was plugged in again":                      {[]edit{later}, false, gluster.Unknown},
+		"it was plugged in again, and the pod has it":  {[]edit{later, busy(ownMount)}, false, gluster.Yes},
+		"nobody saw the server start":                  {[]edit{later, func(f *Facts) { f.Pod.Made, f.Pod.Began = time.Time{}, time.Time{} }}, false, gluster.Yes},
+		"the clock of its machine is behind":           {[]edit{func(f *Facts) { f.Pod.Started = noon.Add(-24 * time.Hour) }}, false, gluster.Yes},
 		"it was plugged in again, and no server runs":  {[]edit{later, ended}, false, gluster.Yes},
 		"it is gone while the server runs":             {[]edit{gone}, false, gluster.No},
 		"it is gone, and the pod ends":                 {[]edit{gone, ended}, false, gluster.No},

@@ -71,10 +71,17 @@ func (f Facts) begun(d decide.Device, r v1alpha1.GlusterDevice) bool {
 	if f.orphaned(d) || d.Digest == "" || d.VolumeGroup != "" || d.OwnerUID != "" || len(d.Refusals) == 0 || d.RefusedFor(v1alpha1.RefusalLVM) && !f.ungrouped(d) {
 		return false
 	}
-	return !slices.ContainsFunc(d.Refusals, func(one v1alpha1.Refusal) bool {
-		mounted := one.Reason == v1alpha1.RefusalBusy && refusal.OnlyMountedAt(one.Message, workload.Disk(r))
-		return one.Reason != v1alpha1.RefusalLVM && !mounted
-	})
+	return !slices.ContainsFunc(d.Refusals, func(one v1alpha1.Refusal) bool { return one.Reason != v1alpha1.RefusalLVM && !inPod(one, r) })
+}
+
+// mounted reports whether the agent says that the server's own pod has a disk, and nobody else.
+func mounted(d decide.Device, r v1alpha1.GlusterDevice) bool {
+	return slices.ContainsFunc(d.Refusals, func(one v1alpha1.Refusal) bool { return inPod(one, r) })
+}
+
+// inPod reports whether a refusal is about a mount in the server's own pod, and nothing else.
+func inPod(one v1alpha1.Refusal, r v1alpha1.GlusterDevice) bool {
+	return one.Reason == v1alpha1.RefusalBusy && refusal.OnlyMountedAt(one.Message, workload.Disk(r))
 }
 
 // orphaned reports whether a physical volume without a group has the UUID that a storage gives one of its own on the disk. What a storage begins with it takes, whichever disks it chooses now.

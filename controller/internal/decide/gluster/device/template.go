@@ -20,7 +20,7 @@ const (
 	// missing: nothing is under its path. another: another disk is.
 	missing
 	another
-	// stale: it is shown, and was plugged in after the server started. The server has the number that the disk had before, which may be another one's by now.
+	// stale: it is shown, and may have been plugged in after the server started. The server has the number that the disk had before, which may be another one's by now.
 	stale
 )
 
@@ -29,15 +29,17 @@ type Pod struct {
 	// Workload: there is one. Has are the paths of machines that its template has.
 	Workload bool
 	Has      []string
-	// Started is since when the server runs, with the disks that were there then; zero while it does not, or nobody says so.
+	// Started is since when the server runs, on the clock of its machine; zero while it does not, or nobody says so. No other clock is compared with it.
 	Started time.Time
+	// Made is when this process saw that the pod did not exist yet, and Began when it saw that this container of it did not run yet, on its own clock; zero where it did not see that.
+	Made, Began time.Time
 	// Idle is since when no container of the pod runs; zero while one may.
 	Idle time.Time
 }
 
-// stale reports whether a disk was plugged in after the server started.
+// stale reports whether a disk may have been plugged in after the server started, by what this process saw.
 func (p Pod) stale(d decide.Device) bool {
-	return !p.Started.IsZero() && !d.Since.IsZero() && !d.Since.Before(p.Started)
+	return !p.Started.IsZero() && !p.Began.IsZero() && !d.Since.IsZero() && !d.Since.Before(p.Began)
 }
 
 // look says how the agent shows a disk that the server has.

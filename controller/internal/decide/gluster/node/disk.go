@@ -73,7 +73,7 @@ func (f Facts) unfit(own []gluster.Device) *outcome {
 func (f Facts) unclear(own []gluster.Device) string {
 	for _, d := range own {
 		if !d.Enabled && slices.Contains(f.Unclear, d.Path) {
-			return fmt.Sprintf("Whether the disk of device %s is there is not known, as the agent is not heard. It stays disabled until then.", d.Path)
+			return fmt.Sprintf("Whether the disk of device %s is there is not known, as the agent is not heard, or whether the server has it, as it may have been plugged in later. It stays disabled until then.", d.Path)
 		}
 	}
 	return ""

@@ -26,7 +26,7 @@ func TestTell(t *testing.T) {
 	there := []decide.Device{{Path: path, Type: "disk", Serial: "S", SizeBytes: 1, Digest: "d", Since: now.Add(-time.Hour)}}
 	decided := func(agent decide.AgentState, devices []decide.Device) *device.Decision {
 		d := device.Decide(device.Facts{
-			Node: n, Host: "n1", Agent: decide.Node{Name: "n1", Agent: agent, Devices: devices}, Pod: device.Pod{Workload: true, Has: []string{path}, Started: now}, Now: now,
+			Node: n, Host: "n1", Agent: decide.Node{Name: "n1", Agent: agent, Devices: devices}, Pod: device.Pod{Workload: true, Has: []string{path}, Started: now, Made: now}, Now: now,
 			Seen: map[v1alpha1.DevicePath]time.Time{path: now.Add(-time.Hour)},
 		})
 		return &d

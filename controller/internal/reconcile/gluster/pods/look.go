@@ -2,6 +2,7 @@
 package pods
 
 import (
+	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -84,6 +85,16 @@ func Server(set *appsv1.StatefulSet, p *corev1.Pod) device.Pod {
 		}
 	}
 	return out
+}
+
+// Container tells the container of a server that runs from all others of its pod, before and after; empty while none does.
+func Container(p *corev1.Pod) string {
+	for _, c := range p.Status.ContainerStatuses {
+		if c.Name == workload.PartServer && c.State.Running != nil {
+			return fmt.Sprintf("%s/%s/%d/%s", p.UID, c.ContainerID, c.RestartCount, c.State.Running.StartedAt)
+		}
+	}
+	return ""
 }
 
 // stay reports whether the claims of a pod are there, and stay when it goes.

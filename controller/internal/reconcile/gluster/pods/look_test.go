@@ -138,3 +138,26 @@ func TestServer(t *testing.T) {
 		}
 	}
 }
+
+// TestContainer: each container that runs differs from those before it, in the same pod or another one.
+func TestContainer(t *testing.T) {
+	at := metav1.NewTime(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}}
+	if got := Container(p); got != "" {
+		t.Errorf("none runs: %q", got)
+	}
+	seen := map[string]bool{}
+	for _, change := range []func(*corev1.ContainerStatus){
+		func(c *corev1.ContainerStatus) { c.ContainerID = "x" }, func(c *corev1.ContainerStatus) { c.RestartCount++ },
+		func(c *corev1.ContainerStatus) { c.State.Running.StartedAt = metav1.NewTime(at.Add(time.Second)) }, func(*corev1.ContainerStatus) { p.UID = "b" },
+	} {
+		c := corev1.ContainerStatus{Name: workload.PartServer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at}}}
+		change(&c)
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "other"}, c}
+		if id := Container(p); id == "" || seen[id] || id != Container(p) {
+			t.Errorf("%q again, or none", id)
+		} else {
+			seen[id] = true
+		}
+	}
+}
