@@ -191,6 +191,7 @@ func (r *Reconciler) removeBy(ctx context.Context, s *scope, m *member, d remova
 			s.tell(corev1.EventTypeNormal, d.Reason, "Remove", fmt.Sprintf("Node %s is removed. %s", m.node.Name, d.Message))
 		}
 		m.gone = true
+		r.forget(m.node.UID)
 		return kube.RemoveFinalizer(ctx, r.Client, m.node, v1alpha1.FinalizerGlusterNode)
 	}
 	return nil

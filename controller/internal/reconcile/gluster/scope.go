@@ -227,6 +227,42 @@ func (r *Reconciler) saw(s *scope, m *member, p device.Pod) device.Pod {
 	return p
 }
 
+// missingSince is since when disks of a node were missing in every pass.
+func (r *Reconciler) missingSince(m *member) map[v1alpha1.DevicePath]time.Time {
+	all, _ := r.missed.Load(m.node.UID)
+	since, _ := all.(map[v1alpha1.DevicePath]time.Time)
+	return since
+}
+
+// miss remembers which disks of a node are missing in a pass, and forgets those that are not.
+func (r *Reconciler) miss(s *scope, m *member, paths []v1alpha1.DevicePath) {
+	before, now := r.missingSince(m), map[v1alpha1.DevicePath]time.Time{}
+	for _, path := range paths {
+		since, known := before[path]
+		if !known {
+			since = s.now
+		}
+		now[path] = since
+	}
+	if len(now) == 0 {
+		r.missed.Delete(m.node.UID)
+		return
+	}
+	r.missed.Store(m.node.UID, now)
+}
+
+// forget drops what this process remembers of the disks of a node that is gone.
+func (r *Reconciler) forget(node types.UID) {
+	r.ran.Delete(node)
+	r.missed.Delete(node)
+	r.seen.Range(func(key, _ any) bool {
+		if k, ok := key.(seenRecord); ok && k.node == node {
+			r.seen.Delete(k)
+		}
+		return true
+	})
+}
+
 // seenRecord is the record of a disk that a process knows.
 type seenRecord struct {
 	node     types.UID

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -109,6 +110,7 @@ func (s *scope) facts(m *member) node.Facts {
 		Node: m.node, Standing: m.standing, Spec: m.spec, Claims: m.claims, Workload: m.answers, Says: m.says.Peer,
 		Address: workload.PeerAddress(m.node), Pool: s.pool, Begun: s.workloads[m.node.Name] != nil,
 	}
+	f.Forgot = s.forgot(m)
 	f.Devices, f.Unseen = pods.Has(pod, workload.Devices(m.node))
 	if m.hasDevice() && m.ours() {
 		disks.Tell(&f, m.disks, pod != nil)
@@ -200,6 +202,14 @@ func (s *scope) forgotten(n *v1alpha1.GlusterNode) error {
 	return nil
 }
 
+// forgot reports whether a node may have lost records of disks: its workload has one that is not on record, or a server that was in the pool has an entry without a record.
+func (s *scope) forgot(m *member) bool {
+	n := m.node
+	return len(workload.Loses(s.workloads[n.Name], n)) > 0 || n.Status.Joined && slices.ContainsFunc(n.Spec.Storage, func(one v1alpha1.GlusterStorage) bool {
+		return one.Device != "" && !slices.ContainsFunc(n.Spec.Devices, func(r v1alpha1.GlusterDevice) bool { return r.Device == one.Device })
+	})
+}
+
 func (r *Reconciler) keeper() disks.Keeper {
 	return disks.Keeper{Client: r.Client, Live: r.Live, Agents: r.Agents, Now: r.Now}
 }
@@ -208,7 +218,7 @@ func (r *Reconciler) keeper() disks.Keeper {
 func (r *Reconciler) subject(s *scope, m *member) disks.Subject {
 	name := m.node.Name
 	return disks.Subject{
-		Node: m.node, Nodes: s.labels, Registered: s.registered(m), Held: s.holdsDisks(m), Pod: r.saw(s, m, pods.Server(s.workloads[name], s.pods[workload.Pod(name)])), Seen: r.seenSince(s, m),
+		Node: m.node, Nodes: s.labels, Registered: s.registered(m), Held: s.holdsDisks(m), Pod: r.saw(s, m, pods.Server(s.workloads[name], s.pods[workload.Pod(name)])), Seen: r.seenSince(s, m), Missing: r.missingSince(m),
 	}
 }
 
@@ -218,6 +228,8 @@ func (r *Reconciler) disks(ctx context.Context, s *scope, m *member) error {
 		return nil
 	}
 	kept, err := r.keeper().Keep(ctx, r.subject(s, m))
+	// A pass that could not look is a break.
+	r.miss(s, m, kept.Decision.Missing())
 	switch {
 	case err != nil:
 		return err

@@ -92,6 +92,17 @@ func (d Decision) Undecided() bool {
 	return slices.ContainsFunc(d.Verdicts, func(v Verdict) bool { return v.has && !v.granted && v.rival == "" })
 }
 
+// Missing are the disks that the server has and the agent does not show.
+func (d Decision) Missing() []v1alpha1.DevicePath {
+	var all []v1alpha1.DevicePath
+	for _, v := range d.Verdicts {
+		if v.sight == missing {
+			all = append(all, v.Device)
+		}
+	}
+	return all
+}
+
 // Fit says whether glusterd2 may put bricks on a disk that the server has: the agent shows it, the server has it as it is plugged in, and nobody else has it on record. What may be otherwise is
 // Unknown. With No, why says what is wrong.
 func (d Decision) Fit(device v1alpha1.DevicePath) (fit gluster.Answer, reason, why string) {

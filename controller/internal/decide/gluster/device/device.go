@@ -41,7 +41,9 @@ type Facts struct {
 	Pod Pod
 	// Seen is since when this process knows of a record, allocated or not; none of one that it sees for the first time.
 	Seen map[v1alpha1.DevicePath]time.Time
-	Now  time.Time
+	// Missing is since when this process has seen without a break that a disk was not there.
+	Missing map[v1alpha1.DevicePath]time.Time
+	Now     time.Time
 }
 
 // Decide decides about the devices of a node.

@@ -395,7 +395,12 @@ func TestDecision(t *testing.T) {
 
 // TestWithout: a template leaves out a disk that is not there, and never because of what nobody knows or while a server runs with it. Bricks come to disks that are there alone.
 func TestWithout(t *testing.T) {
-	gone := func(f *Facts) { f.Agent.Devices = nil }
+	away := func(ago time.Duration) edit {
+		return func(f *Facts) {
+			f.Agent.Devices, f.Missing = nil, map[v1alpha1.DevicePath]time.Time{path: f.Now.Add(-ago)}
+		}
+	}
+	gone := away(time.Hour)
 	silent := func(f *Facts) { f.Agent.Agent = decide.AgentUnreachable }
 	idle := func(ago time.Duration) edit {
 		return func(f *Facts) { f.Pod.Started, f.Pod.Idle = time.Time{}, f.Now.Add(-ago) }
@@ -404,7 +409,10 @@ func TestWithout(t *testing.T) {
 	bare := func(f *Facts) { f.Pod.Has = nil }
 	none := func(f *Facts) { f.Pod = Pod{} }
 	fresh := func(f *Facts) { f.Agent.Session = f.Now.Add(-Settled + time.Second) }
-	renamed := on(func(d *decide.Device) { d.Path, d.Links = "/dev/disk/by-id/new", nil })
+	renamed := func(f *Facts) {
+		f.Agent.Devices = scene().Agent.Devices
+		f.Agent.Devices[0].Path, f.Agent.Devices[0].Links = "/dev/disk/by-id/new", nil
+	}
 	unseen := func(f *Facts) { f.Seen = nil }
 	later := on(func(d *decide.Device) { d.Since = noon })
 	for name, row := range map[string]struct {
@@ -424,7 +432,9 @@ func TestWithout(t *testing.T) {
 		"it is gone, and the pod ends":                 {[]edit{gone, ended}, false, gluster.No},
 		"it is gone, and the pod hangs for a while":    {[]edit{gone, idle(Settled - time.Second)}, false, gluster.No},
 		"it is gone, and the pod hangs":                {[]edit{gone, idle(Settled)}, true, gluster.No},
-		"it has another name, and the pod hangs":       {[]edit{renamed, idle(Settled)}, true, gluster.No},
+		"it went, and the pod hangs for long":          {[]edit{away(Settled - time.Second), idle(time.Hour)}, false, gluster.No},
+		"it just went, and the pod hangs for long":     {[]edit{func(f *Facts) { f.Agent.Devices = nil }, idle(time.Hour)}, false, gluster.No},
+		"it has another name, and the pod hangs":       {[]edit{gone, renamed, idle(Settled)}, true, gluster.No},
 		"the pod hangs, and the agent only just spoke": {[]edit{gone, idle(Settled), fresh}, false, gluster.No},
 		"the pod hangs, and nobody knows since when":   {[]edit{gone, idle(Settled), func(f *Facts) { f.Agent.Session = time.Time{} }}, false, gluster.No},
 		"it is gone, and was left out":                 {[]edit{gone, bare}, true, gluster.No},

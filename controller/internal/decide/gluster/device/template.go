@@ -68,6 +68,9 @@ func Without(f Facts, d Decision) []v1alpha1.DevicePath {
 	return out
 }
 
+// lasts reports whether something has been so for long enough.
+func (f Facts) lasts(since time.Time) bool { return !since.IsZero() && f.Now.Sub(since) >= Settled }
+
 // leavesOut decides about one disk.
 func (f Facts) leavesOut(v Verdict, path string) bool {
 	// What nobody can see stays as it was.
@@ -83,8 +86,8 @@ func (f Facts) leavesOut(v Verdict, path string) bool {
 		// A server that starts now would get the other disk.
 		return was || f.Pod.Started.IsZero()
 	case missing:
-		// After a boot the names of disks come one after the other, so that the agent and the pod get their time.
-		return was || !f.Pod.Idle.IsZero() && f.Now.Sub(f.Pod.Idle) >= Settled && !f.Agent.Session.IsZero() && f.Now.Sub(f.Agent.Session) >= Settled
+		// After a boot the names of disks come one after the other, so that the agent and the pod get their time. A pod may hang for another reason, too: the disk itself has to be away for as long.
+		return was || f.lasts(f.Pod.Idle) && f.lasts(f.Agent.Session) && f.lasts(f.Missing[v.Device])
 	}
 	return was
 }

@@ -34,7 +34,8 @@ func (f Facts) steps(id string, own []gluster.Device) []Step {
 	}
 	all = slices.DeleteFunc(all, func(s Step) bool {
 		_, unfit := f.Unfit[s.Path]
-		return s.Do == EnableDevice && (unfit || slices.Contains(f.Unclear, s.Path))
+		unnamed := f.Forgot && !slices.Contains(f.Devices, s.Path)
+		return s.Do == EnableDevice && (unnamed || unfit || slices.Contains(f.Unclear, s.Path))
 	})
 	for _, d := range own {
 		if _, unfit := f.Unfit[d.Path]; unfit && d.Enabled {

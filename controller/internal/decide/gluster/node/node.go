@@ -33,6 +33,8 @@ type Facts struct {
 	// Barred says of devices that glusterd2 must not be told of why not. Unfit says of disks that get no bricks why not, and Unclear are those of which nobody knows whether they are there.
 	Barred, Unfit map[string]Bar
 	Unclear       []string
+	// Forgot: the node may have lost records of disks. A device that it does not name may be one of these, and nobody looked at the disk.
+	Forgot bool
 	// Pool is what a member of the pool says, other than this node if there is one. Others are the IDs of the cluster's other nodes.
 	Pool   gluster.Pool
 	Others []string

@@ -34,11 +34,13 @@ type Subject struct {
 	Pod  device.Pod
 	// Seen is since when this process knows of records.
 	Seen map[v1alpha1.DevicePath]time.Time
+	// Missing is since when this process has seen without a break that a disk was not there.
+	Missing map[v1alpha1.DevicePath]time.Time
 }
 
 // look returns what is known of the disks of a node. A cache looks at the Members of the node of Kubernetes; the API server itself at all of them, for disks that another node may see.
 func (k Keeper) look(ctx context.Context, r client.Reader, s Subject, members ...client.ListOption) (device.Facts, error) {
-	f := device.Facts{Node: s.Node, Host: spec.Host(s.Node, s.Nodes), Held: s.Held, Registered: s.Registered, Pod: s.Pod, Seen: s.Seen, Now: k.Now()}
+	f := device.Facts{Node: s.Node, Host: spec.Host(s.Node, s.Nodes), Held: s.Held, Registered: s.Registered, Pod: s.Pod, Seen: s.Seen, Missing: s.Missing, Now: k.Now()}
 	if f.Host == "" {
 		return f, nil
 	}
