@@ -28,6 +28,25 @@ const repairTimeout = 11 * time.Minute
 // requestIDKey is the metadata that carries the id of a reconcile to the agent's log.
 const requestIDKey = "x-request-id"
 
+// askTimeout bounds a call that only looks at devices.
+const askTimeout = 15 * time.Second
+
+// Ask returns what is known about a node, with its devices as its agent sees them at this moment. A report of a watch may be older, even if the connection is kept alive.
+func (p *Pool) Ask(ctx context.Context, node string) (decide.Node, error) {
+	const call = "ListDevices"
+	var r *agentv1.ListDevicesResponse
+	err := p.callWithin(ctx, askTimeout, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+		r, err = agentv1.NewDeviceServiceClient(conn).ListDevices(ctx, &agentv1.ListDevicesRequest{}, grpc.MaxCallRecvMsgSize(p.cfg.MaxReportBytes))
+		return err
+	})
+	if err != nil {
+		return decide.Node{}, faultOf(node, call, err)
+	}
+	n := p.Node(node)
+	n.Devices = devicesOf(r.GetDevices(), time.Now(), r.GetUptimeMillis())
+	return p.sightings.mark(n), nil
+}
+
 // WipeDevice makes a device clean and returns it as it is then.
 func (p *Pool) WipeDevice(ctx context.Context, node string, d decide.Device) (decide.Device, error) {
 	const call = "WipeDevice"

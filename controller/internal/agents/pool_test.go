@@ -112,6 +112,22 @@ func TestPool_age(t *testing.T) {
 	}
 }
 
+// TestPool_ask: an agent that is asked says how its devices are at this moment, and whose disk another node sees too.
+func TestPool_ask(t *testing.T) {
+	a, p := connected(t)
+	n, err := p.Ask(t.Context(), "n1")
+	if err != nil || !n.Up() || len(n.Devices) != 2 || n.Devices[0].Since.IsZero() {
+		t.Errorf("%+v, %v", n, err)
+	}
+	a.Unplug("sda")
+	if n, err = p.Ask(t.Context(), "n1"); err != nil || len(n.Devices) != 1 {
+		t.Errorf("%+v, %v", n.Devices, err)
+	}
+	if _, err := p.Ask(t.Context(), "n9"); err == nil {
+		t.Error("a node without an agent answers")
+	}
+}
+
 // TestSince_unknown: an agent before this one tells no age.
 func TestSince_unknown(t *testing.T) {
 	at := time.Now()

@@ -110,6 +110,9 @@ func (g *GlusterNodeReader) List(ctx context.Context, cached, live client.Reader
 	return nodes, err
 }
 
+// Forget drops what is remembered: somebody saw a GlusterNode, so that the kind is there and may be read.
+func (g *GlusterNodeReader) Forget() { g.remember(0, false, false, nil) }
+
 func (g *GlusterNodeReader) remember(d time.Duration, undefined, direct bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -378,6 +378,14 @@ func TestGlusterNodeReader(t *testing.T) {
 					t.Fatalf("%d, %v", len(nodes), err)
 				}
 			}
+			if row.live != nil {
+				g.Forget()
+				cached.list = one
+				if nodes, err := g.List(t.Context(), cached, second); err != nil || len(nodes) != 1 {
+					t.Errorf("it was forgotten: %d, %v", len(nodes), err)
+				}
+				cached.n--
+			}
 			if cached.n != row.ofCache || live.n != row.ofLive {
 				t.Errorf("the cache was read %d times, the API server %d", cached.n, live.n)
 			}

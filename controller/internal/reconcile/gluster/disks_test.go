@@ -32,6 +32,8 @@ func (m machines) Node(name string) decide.Node {
 	return decide.Node{Name: name}
 }
 
+func (m machines) Ask(_ context.Context, name string) (decide.Node, error) { return m.Node(name), nil }
+
 // host is a node of Kubernetes whose agent reports one clean disk.
 func (s *suite) host() *decide.Node {
 	s.t.Helper()

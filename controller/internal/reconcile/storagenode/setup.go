@@ -33,7 +33,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			return requests(agentpod.NodesOf(o))
 		})).
-		WatchesRawSource(kube.Later(mgr.GetCache(), &v1alpha1.GlusterNode{}, handler.EnqueueRequestsFromMapFunc(recorded), predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(kube.Later(mgr.GetCache(), &v1alpha1.GlusterNode{}, handler.EnqueueRequestsFromMapFunc(r.recorded), predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(kube.Changes(changed, 0, func(_ context.Context, node string) []reconcile.Request { return requests([]string{node}) })).
 		WithOptions(kube.Options(8))
 	// Devices are shown with the name of the storage that they belong to, or with the news that it is gone.
@@ -45,11 +45,12 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 }
 
 // recorded returns the nodes that a GlusterNode has disks of on record.
-func recorded(_ context.Context, o client.Object) []reconcile.Request {
+func (r *Reconciler) recorded(_ context.Context, o client.Object) []reconcile.Request {
 	n, ok := o.(*v1alpha1.GlusterNode)
 	if !ok {
 		return nil
 	}
+	r.glusterNodes.Forget()
 	var hosts []string
 	for _, d := range n.Spec.Devices {
 		hosts = append(hosts, string(d.Node))

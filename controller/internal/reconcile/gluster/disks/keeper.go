@@ -36,13 +36,13 @@ type Kept struct {
 
 // Keep decides about the disks of a node, and writes what goes on record. The node then has the records that the API server has.
 func (k Keeper) Keep(ctx context.Context, s Subject) (Kept, error) {
-	f, err := k.look(ctx, k.Client, s, client.MatchingFields{kube.MemberNode: spec.Host(s.Node, s.Nodes)})
+	f, err := k.look(ctx, k.Client, s, false, client.MatchingFields{kube.MemberNode: spec.Host(s.Node, s.Nodes)})
 	if err != nil {
 		return Kept{}, err
 	}
 	d := device.Decide(f)
 	if d.Records != nil {
-		if f, err = k.look(ctx, k.Live, s); err != nil {
+		if f, err = k.look(ctx, k.Live, s, true); err != nil {
 			return Kept{}, err
 		}
 		d = device.Decide(f)
@@ -58,7 +58,7 @@ func (k Keeper) Keep(ctx context.Context, s Subject) (Kept, error) {
 
 // MayRegister reports whether glusterd2 may be told of a device at this moment, by what the API server itself and the agent say.
 func (k Keeper) MayRegister(ctx context.Context, s Subject, path v1alpha1.DevicePath) (bool, error) {
-	f, err := k.look(ctx, k.Live, s)
+	f, err := k.look(ctx, k.Live, s, true)
 	if err != nil {
 		return false, err
 	}

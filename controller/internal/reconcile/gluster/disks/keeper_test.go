@@ -21,16 +21,22 @@ import (
 
 const path = "/dev/disk/by-id/a"
 
-// machine is the agent of the one node.
-type machine decide.Node
+// machine is the agent of the one node, with what it reported last, and what it says if it is asked.
+type machine struct {
+	reported, now decide.Node
+	err           error
+}
 
-func (m machine) Node(string) decide.Node { return decide.Node(m) }
+func (m *machine) Node(string) decide.Node { return m.reported }
+
+func (m *machine) Ask(context.Context, string) (decide.Node, error) { return m.now, m.err }
 
 // world has a node whose disk is clean, what a cache says, and what the API server says.
 type world struct {
 	t           *testing.T
 	cache, live client.Client
 	keeper      Keeper
+	agent       *machine
 	// seen is since when the process knows of the record.
 	now, seen time.Time
 }
@@ -55,11 +61,12 @@ func newWorld(t *testing.T, live ...client.Object) *world {
 	w.seen = w.now.Add(-time.Hour)
 	w.live = build(append(live, n)...)
 	w.cache = build()
-	agent := machine{Name: "n1", Agent: decide.AgentUp, Devices: []decide.Device{{
+	n1 := decide.Node{Name: "n1", Agent: decide.AgentUp, Devices: []decide.Device{{
 		Path: path, Type: "disk", WWN: "w", Serial: "S", SizeBytes: 1, Digest: "d", Since: w.now.Add(-time.Hour),
 	}}}
+	w.agent = &machine{reported: n1, now: n1}
 	// Rivals are read from the cache, and everything is written to the API server.
-	w.keeper = Keeper{Client: late{w.live, w.cache}, Live: w.live, Agents: agent, Now: func() time.Time { return w.now }}
+	w.keeper = Keeper{Client: late{w.live, w.cache}, Live: w.live, Agents: w.agent, Now: func() time.Time { return w.now }}
 	return w
 }
 
@@ -189,6 +196,42 @@ func TestKeeper_registered(t *testing.T) {
 		s.Pod.Has = nil
 		if kept, err := w.keeper.Keep(t.Context(), s); err != nil || (len(kept.Without) == 1) != held {
 			t.Errorf("held by another one %t: a server that does not have it gets it: %v, %v", held, kept.Without, err)
+		}
+	}
+}
+
+// TestKeeper_asks: the agent is asked before a disk goes on record, is allocated or registered. What it reported before does not count then, and nothing is done while it does not answer.
+func TestKeeper_asks(t *testing.T) {
+	clean := newWorld(t).agent.now
+	for name, change := range map[string]func(*machine){
+		"the disk is in use by now": func(m *machine) {
+			m.now.Devices = []decide.Device{clean.Devices[0]}
+			m.now.Devices[0].Refusals = []v1alpha1.Refusal{{Reason: v1alpha1.RefusalFilesystem, Message: "It has a filesystem."}}
+		},
+		"the disk is gone by now": func(m *machine) { m.now.Devices = nil },
+		"it does not answer":      func(m *machine) { m.err = context.DeadlineExceeded },
+	} {
+		w := newWorld(t)
+		change(w.agent)
+		if kept, err := w.keeper.Keep(t.Context(), w.subject()); err != nil || kept.Written || w.records() != nil {
+			t.Errorf("%s: on record: %v, %+v", name, err, kept)
+		}
+		for _, allocated := range []bool{false, true} {
+			w = newWorld(t)
+			n := w.subject().Node
+			n.Spec.Devices = []v1alpha1.GlusterDevice{{
+				Device: path, Path: path, Node: "n1", WWN: "w", Serial: "S", Size: 1, Recorded: metav1.NewTime(w.now.Add(-time.Hour)), Allocated: allocated,
+			}}
+			if err := w.live.Update(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+			change(w.agent)
+			if kept, err := w.keeper.Keep(t.Context(), w.subject()); err != nil || kept.Written || w.records()[0].Allocated != allocated {
+				t.Errorf("%s: allocated: %v, %+v", name, err, kept)
+			}
+			if may, err := w.keeper.MayRegister(t.Context(), w.subject(), path); may || err != nil {
+				t.Errorf("%s: registered: %t, %v", name, may, err)
+			}
 		}
 	}
 }

@@ -20,6 +20,8 @@ import (
 // Agents know what the agents of nodes report.
 type Agents interface {
 	Node(name string) decide.Node
+	// Ask asks the agent of a node for its devices at this moment.
+	Ask(ctx context.Context, name string) (decide.Node, error)
 }
 
 // Subject is a GlusterNode with disks of a node of Kubernetes, and what the pass knows of it.
@@ -38,16 +40,31 @@ type Subject struct {
 	Missing map[v1alpha1.DevicePath]time.Time
 }
 
+// agent returns what the agent of a node reports; ask has it look at this moment, as its last report may be of before. One that does not answer then is not heard.
+func (k Keeper) agent(ctx context.Context, host string, ask bool) decide.Node {
+	if k.Agents == nil {
+		return decide.Node{}
+	}
+	n := k.Agents.Node(host)
+	if !ask || !n.Up() {
+		return n
+	}
+	now, err := k.Agents.Ask(ctx, host)
+	if err != nil {
+		n.Agent, n.Problem = decide.AgentUnreachable, err.Error()
+		return n
+	}
+	return now
+}
+
 // look returns what is known of the disks of a node. A cache looks at the Members of the node of Kubernetes; the API server itself at all of them, for disks that another node may see.
-func (k Keeper) look(ctx context.Context, r client.Reader, s Subject, members ...client.ListOption) (device.Facts, error) {
+func (k Keeper) look(ctx context.Context, r client.Reader, s Subject, ask bool, members ...client.ListOption) (device.Facts, error) {
 	f := device.Facts{Node: s.Node, Host: spec.Host(s.Node, s.Nodes), Held: s.Held, Registered: s.Registered, Pod: s.Pod, Seen: s.Seen, Missing: s.Missing, Now: k.Now()}
 	if f.Host == "" {
 		return f, nil
 	}
 	f.Labels = s.Nodes[f.Host]
-	if k.Agents != nil {
-		f.Agent = k.Agents.Node(f.Host)
-	}
+	f.Agent = k.agent(ctx, f.Host, ask)
 	var sn v1alpha1.StorageNode
 	if err := r.Get(ctx, types.NamespacedName{Name: f.Host}, &sn); client.IgnoreNotFound(err) != nil {
 		return f, fmt.Errorf("get storagenode %s: %w", f.Host, err)
