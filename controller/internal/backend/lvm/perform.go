@@ -5,12 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/lvm"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
+
+// wipeLimit bounds a step that wipes devices, however many they are: whose they are was asked once, before the first of them. The next pass goes on with the others.
+const wipeLimit = 2 * time.Minute
 
 // Perform performs the steps of one host in order and stops at the first that fails, or that may not be taken any more. It returns how
 // many were performed.
@@ -52,6 +56,8 @@ func (p performer) perform(ctx context.Context, step backend.Step) error {
 	}
 	switch s.Does {
 	case v1alpha1.ActionWipeDevice:
+		ctx, cancel := context.WithTimeout(ctx, wipeLimit)
+		defer cancel()
 		return p.wipe(ctx, devices)
 	case v1alpha1.ActionEnsureVolumeGroup:
 		return p.EnsureVolumeGroup(ctx, p.host, s.Ref(), devices)

@@ -1,7 +1,10 @@
 package storage
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,10 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"quarry.storage/quarry/controller/internal/backend/backendtest"
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -78,5 +85,52 @@ func TestReadGlusterNodes(t *testing.T) {
 		if err := r.readGlusterNodes(t.Context(), pass); err != nil || (pass.world.Unread == "") != (row.want == "") || !strings.Contains(pass.world.Unread, row.want) {
 			t.Errorf("%s: %v, %q", name, err, pass.world.Unread)
 		}
+	}
+}
+
+// TestGuarded_asksLast: whose the devices of a step are is the last question before it, and is bounded: who puts one on record waits for steps from then on.
+func TestGuarded_asksLast(t *testing.T) {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, clientgoscheme.AddToScheme} {
+		if err := add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	owner := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "fast", UID: "u"}}
+	member := &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "fast.n1", UID: "m", Finalizers: []string{"test/hold"}}}
+	c := fake.NewClientBuilder().WithScheme(s).WithObjects(owner, member).Build()
+	if err := c.Delete(t.Context(), member); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(member), member); err != nil {
+		t.Fatal(err)
+	}
+	var reads []string
+	bounded := false
+	read := func(ctx context.Context, o any) {
+		reads = append(reads, fmt.Sprintf("%T", o))
+		_, bounded = ctx.Deadline()
+	}
+	live := interceptor.NewClient(c, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			read(ctx, o)
+			return c.Get(ctx, key, o, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			read(ctx, list)
+			return c.List(ctx, list, opts...)
+		},
+	})
+	g := guarded{
+		r:     &Reconciler{Config: Config{Live: live}, New: func() v1alpha1.Storage { return &v1alpha1.Cluster{} }},
+		scope: scope{storage: owner, common: owner.Common(), owner: backend.OwnerOf(owner)},
+		hosts: map[string]backend.HostHealth{"n1": {Node: "n1", Object: member}},
+	}
+	step := taker{backendtest.Step{On: "n1"}, decide.Device{Path: "/dev/disk/by-id/b", Serial: "B"}}
+	if err := g.check(t.Context(), "n1", step); err != nil {
+		t.Fatal(err)
+	}
+	if len(reads) < 3 || slices.Index(reads, "*v1alpha1.GlusterNodeList") != len(reads)-1 || !bounded {
+		t.Errorf("it reads %q, bounded %t", reads, bounded)
 	}
 }

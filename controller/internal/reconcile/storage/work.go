@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +19,9 @@ import (
 	"quarry.storage/quarry/controller/internal/reconcile/storage/work"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
+
+// claimDeadline bounds the question whose the devices of a step are. With the two minutes of the step itself it is less than the time that others are left.
+const claimDeadline = 10 * time.Second
 
 // again looks at the backend once more and decides anew.
 func (r *Reconciler) again(ctx context.Context, s *scope) error {
@@ -104,9 +108,17 @@ func (g guarded) Perform(ctx context.Context, host string, steps []backend.Step)
 	}))
 }
 
-// check says why a step may not be taken on a host any more, by what the API server itself says now; nil when it may. Whatever has begun to
-// be removed since, or stopped being removed, is for the next pass to decide about.
+// check says why a step may not be taken on a host any more, by what the API server itself says now; nil when it may. Whose the devices are is asked last: whoever puts one on record
+// leaves steps that did not see the record a few minutes, from this question on.
 func (g guarded) check(ctx context.Context, host string, step backend.Step) error {
+	if err := g.holds(ctx, host, step); err != nil {
+		return err
+	}
+	return g.unclaimed(ctx, step)
+}
+
+// holds says why what a step was decided on is not so any more. Whatever has begun to be removed since, or stopped being removed, is for the next pass to decide about.
+func (g guarded) holds(ctx context.Context, host string, step backend.Step) error {
 	s := g.scope
 	owner := g.r.New()
 	if err := g.r.Live.Get(ctx, types.NamespacedName{Name: s.owner.Name}, owner); err != nil {
@@ -121,9 +133,6 @@ func (g guarded) check(ctx context.Context, host string, step backend.Step) erro
 		if err := backend.Holds(step, s.common.Approval, s.verdict.Plan, recorded, approval); err != nil {
 			return err
 		}
-	}
-	if err := g.unclaimed(ctx, step); err != nil {
-		return err
 	}
 	h := g.hosts[host]
 	if h.Object == nil {
@@ -154,6 +163,8 @@ func (g guarded) unclaimed(ctx context.Context, step backend.Step) error {
 	if !ok || len(t.Takes()) == 0 {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, claimDeadline)
+	defer cancel()
 	nodes, err := kube.GlusterNodes(ctx, g.r.Live)
 	if err != nil {
 		return err
