@@ -103,6 +103,11 @@ func (d Decision) Missing() []v1alpha1.DevicePath {
 	return all
 }
 
+// Contested reports whether somebody else has a disk too that the server has by the record.
+func (d Decision) Contested(device v1alpha1.DevicePath) bool {
+	return slices.ContainsFunc(d.Verdicts, func(v Verdict) bool { return v.Device == device && v.rival != "" })
+}
+
 // Fit says whether glusterd2 may put bricks on a disk that the server has: the agent shows it, the server has it as it is plugged in, and nobody else has it on record. What may be otherwise is
 // Unknown. With No, why says what is wrong.
 func (d Decision) Fit(device v1alpha1.DevicePath) (fit gluster.Answer, reason, why string) {

@@ -208,6 +208,11 @@ func (f Facts) keep(v Verdict, r v1alpha1.GlusterDevice, d *Decision) Verdict {
 	if v.sight == shown && f.Pod.stale(one) && !mounted(one, r) {
 		v.sight = stale
 	}
+	return f.register(v, one, r)
+}
+
+// register says whether glusterd2 may be told of a disk that the server has.
+func (f Facts) register(v Verdict, one decide.Device, r v1alpha1.GlusterDevice) Verdict {
 	if f.Registered {
 		v.Reason, v.Message = v1alpha1.ReasonPending, cmp.Or(f.waits(one, r), "glusterd2 had it when it was looked at")
 		return v

@@ -10,8 +10,11 @@ import (
 	"quarry.storage/quarry/pkg/nodestate"
 )
 
-// Bar says why glusterd2 must not be told of a device now, or must not use it, as a condition does.
-type Bar struct{ Reason, Why string }
+// Bar says why glusterd2 must not be told of a device now, or must not use it, as a condition does. Contested: the disk is there, and somebody else has it too.
+type Bar struct {
+	Reason, Why string
+	Contested   bool
+}
 
 // withDisks adds the stage of the disks of a node of Kubernetes. Nothing is made before the server has them. Once it runs, one that is added, or that went, keeps it from nothing else.
 func (f Facts) withDisks(stages []stage) []stage {
@@ -57,7 +60,7 @@ func (f Facts) unfit(own []gluster.Device) *outcome {
 		if reason == "" {
 			reason = bar.Reason
 		}
-		bricks = bricks || len(absent(own, []string{path})) == 0
+		bricks = bricks || !bar.Contested && len(absent(own, []string{path})) == 0
 		told = append(told, strings.TrimSuffix(bar.Why, ".")+".")
 	}
 	if len(told) == 0 {

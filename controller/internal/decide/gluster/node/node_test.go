@@ -249,6 +249,16 @@ func TestReconcile_diskGone(t *testing.T) {
 	if got := Reconcile(*f).Message; !strings.HasPrefix(got, gone+" "+bricks) {
 		t.Errorf("got %q", got)
 	}
+	contested := f.Unfit["/dev/b"]
+	contested.Contested = true
+	f.Unfit["/dev/b"] = contested
+	if got := Reconcile(*f).Message; got != gone {
+		t.Errorf("bricks are called down on a disk that is there: %q", got)
+	}
+	lacks(f)
+	if f.Unfit["/dev/b"].Contested {
+		t.Error("the disk is gone, and contested")
+	}
 	devicesAre(device("/dev/a", true))(f)
 	f.Barred = barred
 	if got := Reconcile(*f).Message; got != gone {

@@ -190,7 +190,7 @@ func TestKeeper_registered(t *testing.T) {
 		s := w.subject()
 		s.Registered = true
 		kept, err := w.keeper.Keep(t.Context(), s)
-		if fit, _, _ := kept.Decision.Fit(path); err != nil || (fit == gluster.No) != held {
+		if fit, _, _ := kept.Decision.Fit(path); err != nil || (fit == gluster.No) != held || kept.Decision.Contested(path) != held {
 			t.Errorf("held by another one %t: fit %v, %v", held, fit, err)
 		}
 		s.Pod.Has = nil

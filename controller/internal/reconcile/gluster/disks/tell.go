@@ -36,7 +36,7 @@ func Tell(f *node.Facts, d *device.Decision, pod bool) {
 		}
 		switch fit, reason, why := d.Fit(r.Device); {
 		case fit == gluster.No:
-			f.Unfit[path] = node.Bar{Reason: reason, Why: fmt.Sprintf("%s: %s", r.Path, why)}
+			f.Unfit[path] = node.Bar{Reason: reason, Why: fmt.Sprintf("%s: %s", r.Path, why), Contested: d.Contested(r.Device)}
 		case fit == gluster.Unknown, !pod:
 			f.Unclear = append(f.Unclear, path)
 		case slices.Contains(f.Unseen, path):
