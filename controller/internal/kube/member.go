@@ -66,46 +66,64 @@ const (
 )
 
 // GlusterNodeReader reads GlusterNodes for whoever goes on without them. A cache of a kind that is not defined asks the API server each time, while all other reads wait; one of a kind that may not
-// be read never comes to an end. So what came of either is remembered for a while. The zero value is ready.
+// be read never comes to an end, and no controller starts that waits for it. So the cache is asked only once the API server itself has listed the kind, and what came of an error is remembered for a
+// while. The zero value is ready.
 type GlusterNodeReader struct {
 	mu sync.Mutex
 	// until is until when the last result counts: there is no such kind, the cache is not there so that the API server itself is asked, or nobody knows.
 	until             time.Time
 	undefined, direct bool
 	err               error
+	// listed: the API server has listed them.
+	listed bool
 }
 
-// List returns all GlusterNodes as GlusterNodes does, within seconds. It asks a cache first, and live, the API server itself, where the cache is not there. live may be nil.
+// List returns all GlusterNodes as GlusterNodes does, within seconds. It asks a cache, and live, the API server itself, as long as the cache is not there. live may be nil.
 func (g *GlusterNodeReader) List(ctx context.Context, cached, live client.Reader) ([]v1alpha1.GlusterNode, error) {
-	g.mu.Lock()
-	counts := time.Now().Before(g.until)
-	undefined, direct, before := counts && g.undefined, counts && g.direct, g.err
-	g.mu.Unlock()
+	known, direct, err := g.recall(live != nil)
+	if known {
+		return nil, err
+	}
+	if direct {
+		return g.ask(ctx, live, false)
+	}
+	nodes, undefined, err := glusterNodesWithin(ctx, patience, cached)
 	switch {
-	case undefined:
-		return nil, nil
-	case counts && before != nil:
-		return nil, before
+	case err == nil && undefined:
+		g.remember(untilServed, true, false, nil)
+	case err != nil && live != nil:
+		return g.ask(ctx, live, true)
+	case err != nil:
+		g.remember(untilBlind, false, false, err)
 	}
-	if !direct {
-		nodes, undefined, err := glusterNodesWithin(ctx, patience, cached)
-		if err == nil {
-			if undefined {
-				g.remember(untilServed, undefined, false, nil)
-			}
-			return nodes, nil
-		}
-		if live == nil {
-			g.remember(untilBlind, false, false, err)
-			return nil, err
-		}
+	return nodes, err
+}
+
+// recall returns what came of an earlier question, if that counts: there is none, as nobody knows them or the kind is not defined. Otherwise direct says whether the API server itself is asked.
+func (g *GlusterNodeReader) recall(live bool) (known, direct bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if counts := time.Now().Before(g.until); counts && (g.undefined || g.err != nil) {
+		return true, false, g.err
+	} else if counts && g.direct {
+		return false, true, nil
 	}
+	return false, live && !g.listed, nil
+}
+
+// ask asks the API server itself; slow: the cache is not there.
+func (g *GlusterNodeReader) ask(ctx context.Context, live client.Reader, slow bool) ([]v1alpha1.GlusterNode, error) {
 	nodes, undefined, err := glusterNodesWithin(ctx, liveLimit, live)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		g.remember(untilBlind, false, false, err)
-	case err == nil && (undefined || !direct):
+	case err == nil && (undefined || slow):
 		g.remember(untilServed, undefined, !undefined, nil)
+	}
+	if err == nil && !undefined {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.listed = true
 	}
 	return nodes, err
 }

@@ -127,13 +127,17 @@ func WatchLate(mapper meta.RESTMapper, c controller.Controller, of func(schema.G
 // untilServed is how often it is looked whether a kind is served by now.
 var untilServed = 30 * time.Second
 
-// Later returns a source of requests for what happens to objects of a kind whose definition may be missing, and may come later. Unlike a plain watch it keeps no controller from starting.
-func Later(c cache.Cache, o client.Object, h handler.EventHandler, which ...predicate.Predicate) source.Source {
+// Later returns a source of requests for what happens to objects of a kind whose definition may be missing, and may come later. Unlike a plain watch it keeps no controller from starting: each of them waits for all that the cache
+// has begun with. So the cache begins with the kind once live, the API server itself, lists it; list is an empty list of the kind.
+func Later(c cache.Cache, live client.Reader, list client.ObjectList, o client.Object, h handler.EventHandler, which ...predicate.Predicate) source.Source {
 	return source.Func(func(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		pause := untilServed
 		go func() {
 			served := func(ctx context.Context) (bool, error) {
-				_, err := c.GetInformer(ctx, o, cache.BlockUntilSynced(false))
+				err := live.List(ctx, list, client.Limit(1))
+				if err == nil {
+					_, err = c.GetInformer(ctx, o, cache.BlockUntilSynced(false))
+				}
 				if err != nil && !meta.IsNoMatchError(err) {
 					logf.FromContext(ctx).Error(err, "Failed to watch a kind, trying again", "kind", fmt.Sprintf("%T", o))
 				}

@@ -25,8 +25,10 @@ func TestLater(t *testing.T) {
 	kind := schema.GroupVersionKind{Group: "late.example.com", Version: "v1", Kind: "Latecomer"}
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(kind)
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	q := newQueue(t)
-	if err := Later(objects, o, &handler.EnqueueRequestForObject{}).Start(t.Context(), q); err != nil {
+	if err := Later(objects, apitest.Client(t), list, o, &handler.EnqueueRequestForObject{}).Start(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}
 	c := apitest.Client(t)

@@ -2,10 +2,14 @@ package setup
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -95,5 +99,67 @@ func (s *site) keep(n *v1alpha1.GlusterNode) {
 			n.Annotations, n.Finalizers = map[string]string{v1alpha1.AnnotationRemove: string(n.UID)}, nil
 			return fmt.Sprint(errors.Join(s.admin.Update(ctx, n), s.admin.Delete(ctx, n)))
 		})
+	})
+}
+
+// unreadable takes the right to GlusterNodes off all ClusterRoles, and returns what brings it back. It is back after the test at the latest.
+func (s *site) unreadable() (restore func()) {
+	s.t.Helper()
+	ctx := context.Background()
+	var before rbacv1.ClusterRoleList
+	if err := s.admin.List(ctx, &before); err != nil {
+		s.t.Fatal(err)
+	}
+	write := func(rules func(r rbacv1.ClusterRole) []rbacv1.PolicyRule) {
+		s.t.Helper()
+		for _, r := range before.Items {
+			has := func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.Resources, "glusternodes") }
+			if !slices.ContainsFunc(r.Rules, has) {
+				continue
+			}
+			var now rbacv1.ClusterRole
+			if err := s.admin.Get(ctx, client.ObjectKeyFromObject(&r), &now); err != nil {
+				s.t.Fatal(err)
+			}
+			now.Rules = rules(*r.DeepCopy())
+			if err := s.admin.Update(ctx, &now); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
+	write(func(r rbacv1.ClusterRole) []rbacv1.PolicyRule {
+		for i := range r.Rules {
+			r.Rules[i].Resources = slices.DeleteFunc(r.Rules[i].Resources, func(one string) bool { return one == "glusternodes" })
+		}
+		return slices.DeleteFunc(r.Rules, func(rule rbacv1.PolicyRule) bool { return len(rule.Resources) == 0 && len(rule.NonResourceURLs) == 0 })
+	})
+	restore = func() { write(func(r rbacv1.ClusterRole) []rbacv1.PolicyRule { return r.Rules }) }
+	s.t.Cleanup(restore)
+	return restore
+}
+
+// TestRun_withoutTheRight: a controller whose rights are of an earlier version looks after storages and nodes. It takes no disk, and says which right is missing; once it has the right it goes on.
+func TestRun_withoutTheRight(t *testing.T) {
+	s := newSite(t)
+	restore := s.unreadable()
+	s.with(nil, func(t *testing.T) {
+		await(t, "the CSI driver is deployed", func() string { return available(t.Context(), s.admin) })
+		s.device(t, "sdb", "available", func(d v1alpha1.NodeDevice) bool { return d.Available })
+		await(t, "the Cluster says what is missing", func() string {
+			var members v1alpha1.MemberList
+			if err := errors.Join(s.admin.Get(t.Context(), client.ObjectKeyFromObject(s.cluster), s.cluster), s.admin.List(t.Context(), &members)); err != nil {
+				return err.Error()
+			}
+			text, err := json.Marshal([]any{s.cluster.Status, members.Items})
+			if err != nil || !strings.Contains(string(text), "has no right to list glusternodes, apply deploy/base again") {
+				return fmt.Sprint("not yet: ", string(text), err)
+			}
+			return ""
+		})
+		if !s.agent.IsEmpty("sdb") {
+			t.Error("a disk was taken while nobody knew whose it is")
+		}
+		restore()
+		await(t, "the Cluster runs", phaseOf(s.admin, s.cluster))
 	})
 }
