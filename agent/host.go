@@ -75,7 +75,7 @@ func newEngine(cfg config.Config, volumes *lvm.LVM, disks *disk.Tool, shared inv
 		Source: observer, Devices: observer, Guard: onDisk, Policy: policy, Quiet: quiet.Time, Log: log.WithName("quiet"),
 	})
 	return node.New(node.Config{
-		Policy: policy, Observer: watcher, Groups: observer, Resolve: node.ResolveLinks,
+		Policy: policy, Observer: watcher, Looker: observer, Groups: observer, Resolve: node.ResolveLinks,
 		Applier:  apply.Applier{Adapter: apply.Adapters{onDisk, onGroup, onCeph}, Guard: watcher},
 		Contents: csilvm.Contents{Devices: mapped, Filesystems: fs.New(hostrun.Real{})},
 	}), nil

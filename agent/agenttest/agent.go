@@ -217,7 +217,7 @@ func (a *Agent) start() error {
 	policy := plan.Policy{MinSizeBytes: a.opts.MinSizeBytes, AllowTypes: a.opts.AllowTypes}
 	watcher := quiet.New(quiet.Config{Source: s, Devices: s, Guard: s, Policy: policy, Quiet: a.opts.Quiet, Log: a.opts.Log})
 	engine := agentnode.New(agentnode.Config{
-		Policy: policy, Observer: watcher, Groups: s, Applier: apply.Applier{Adapter: s, Guard: watcher}, Resolve: a.resolve,
+		Policy: policy, Observer: watcher, Looker: s, Groups: s, Applier: apply.Applier{Adapter: s, Guard: watcher}, Resolve: a.resolve,
 		Contents: csilvm.Contents{Devices: node{session: s}, Filesystems: node{session: s}},
 	})
 	srv := server.New(server.Config{

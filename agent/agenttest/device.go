@@ -245,7 +245,7 @@ func (s session) verified(path string, verify func(plan.Device) error) error {
 		return err
 	}
 	if s.occupied(d) {
-		return fmt.Errorf("open %s exclusively: device or resource busy", path)
+		return fmt.Errorf("open %s exclusively: device or resource busy: %w", path, plan.ErrTaken)
 	}
 	seen := s.device(d)
 	if seen.Use = plan.Unused; len(d.users) > 0 {

@@ -284,3 +284,11 @@ func (g *group) goesOn(from string, goOn bool) bool {
 	}
 	return g.moving.from == from
 }
+
+// Look opens a disk exclusively, and names the programs that have it open.
+func (s session) Look(_ context.Context, d plan.Device) (seen plan.Device, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = s.verified(d.Path, func(now plan.Device) error { seen = now; return nil })
+	return seen, err
+}

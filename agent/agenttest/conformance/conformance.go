@@ -95,6 +95,8 @@ func Groups(t *testing.T, node Node) {
 		{"wipe refuses another disk than described", wipeRefusesAnother},
 		{"wipe refuses a disk of ours", wipeRefusesOwned},
 		{"nothing is done to a disk that a program has open", openDiskIsLeftAlone},
+		{"an inspection sees who opened a disk after it was found unused", inspectSeesNow},
+		{"an inspection refuses another disk than described", inspectRefusesAnother},
 		{"watch shows a change", watchShowsChange},
 		{"a group names its node", groupNamesNode},
 		{"a call that means another group of the name changes nothing", groupIsTheOneMeant},
@@ -240,6 +242,11 @@ func (s *suite) remove(name, uid string, devices ...*agentv1.DeviceIdentity) err
 func (s *suite) wipe(device *agentv1.DeviceIdentity) error {
 	_, err := s.devices().WipeDevice(s.ctx(), &agentv1.WipeDeviceRequest{Device: device})
 	return err
+}
+
+func (s *suite) inspect(device *agentv1.DeviceIdentity) (*agentv1.Device, error) {
+	resp, err := s.devices().InspectDevice(s.ctx(), &agentv1.InspectDeviceRequest{Device: device})
+	return resp.GetDevice(), err
 }
 
 // must fails the test on an error.

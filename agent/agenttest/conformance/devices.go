@@ -90,6 +90,57 @@ func wipeRefusesOwned(s *suite) {
 	s.holds(a.GetPath())
 }
 
+// inspectSeesNow: what the agent tells of a disk is of when it tested the disk, and nothing tells of a program that opens it later. An inspection looks at that moment.
+func inspectSeesNow(s *suite) {
+	id := s.clean(s.Disks()[0])
+	closes := s.OpenDisk(s.T, id.GetPath())
+	d, err := s.inspect(id)
+	s.must("inspect a disk that is open", err)
+	if len(d.GetRefusals()) != 1 || d.GetRefusals()[0].GetReason() != refusal.Busy || d.GetDigest() != id.GetDigest() {
+		s.Errorf("a disk that a program has open: %v", d)
+	}
+	if d := s.device(id.GetPath()); len(d.GetRefusals()) > 0 {
+		s.Logf("What is observed says so as well: %v", d.GetRefusals())
+	}
+	closes()
+	before := s.Steps()
+	d, err = s.inspect(id)
+	s.must("inspect a disk that was closed", err)
+	if !proto.Equal(identity(d), id) || len(d.GetRefusals()) > 0 || s.Steps() != before {
+		s.Errorf("a disk that nobody has open any more: %v, after %d changes", d, s.Steps()-before)
+	}
+	dirty := s.dirty(id.GetPath())
+	d, err = s.inspect(dirty)
+	s.must("inspect a dirty disk", err)
+	if d.GetDigest() != dirty.GetDigest() || len(d.GetRefusals()) == 0 {
+		s.Errorf("a dirty disk: %v", d)
+	}
+}
+
+func inspectRefusesAnother(s *suite) {
+	id := s.clean(s.Disks()[0])
+	for name, row := range map[string]struct {
+		change func(*agentv1.DeviceIdentity)
+		want   codes.Code
+	}{
+		"another serial number": {func(d *agentv1.DeviceIdentity) { d.Serial += "x" }, codes.FailedPrecondition},
+		"another size":          {func(d *agentv1.DeviceIdentity) { d.SizeBytes++ }, codes.FailedPrecondition},
+		"another digest":        {func(d *agentv1.DeviceIdentity) { d.Digest += "x" }, codes.FailedPrecondition},
+		"an absent disk":        {func(d *agentv1.DeviceIdentity) { d.Path = "/dev/disk/by-id/quarry-absent" }, codes.NotFound},
+		"no size":               {func(d *agentv1.DeviceIdentity) { d.SizeBytes = 0 }, codes.InvalidArgument},
+		"no digest":             {func(d *agentv1.DeviceIdentity) { d.Digest = "" }, codes.OK},
+	} {
+		other := proto.CloneOf(id)
+		row.change(other)
+		if d, err := s.inspect(other); status.Code(err) != row.want {
+			s.Errorf("%s: %v, %v, want code %s", name, d, err, row.want)
+		}
+	}
+	if _, err := s.inspect(nil); status.Code(err) != codes.InvalidArgument {
+		s.Errorf("no device: %v", err)
+	}
+}
+
 // openDiskIsLeftAlone: a program that has a disk open keeps nobody from opening it exclusively, and may open it when the agent has found
 // nobody. The message names the program.
 func openDiskIsLeftAlone(s *suite) {

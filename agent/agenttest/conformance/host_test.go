@@ -127,7 +127,7 @@ func newRealNode(t *testing.T) *realNode {
 	n.faulty = &faulty{adapter: apply.Adapters{onDisk, applylvm.Adapter{Tool: volumes, Devices: onDisk, Zeroes: dm.New(dm.Config{})}}, guard: onDisk}
 	policy := plan.Policy{MinSizeBytes: 64 << 20, AllowTypes: []string{"loop", "ubd"}}
 	n.engine = node.Config{
-		Policy: policy, Groups: observer, Resolve: node.ResolveLinks,
+		Policy: policy, Looker: observer, Groups: observer, Resolve: node.ResolveLinks,
 		Contents: csilvm.Contents{Devices: dm.New(dm.Config{}), Filesystems: fs.New(n.runner)},
 	}
 	n.watch = quiet.Config{Source: observer, Devices: observer, Guard: n.faulty, Policy: policy, Quiet: shortQuiet}

@@ -114,7 +114,7 @@ func newRealNode(t *testing.T, root string) *realNode {
 	onCeph := applyceph.Adapter{Tool: hostceph.New(hostceph.Config{Runner: n, Proc: n.proc}), Devices: onDisk}
 	n.adapter = apply.Adapters{onDisk, onCeph}
 	policy := plan.Policy{MinSizeBytes: 1 << 30, AllowTypes: []string{"loop"}}
-	n.engine = node.Config{Policy: policy, Groups: observer, Resolve: node.ResolveLinks}
+	n.engine = node.Config{Policy: policy, Looker: observer, Groups: observer, Resolve: node.ResolveLinks}
 	n.watch = quiet.Config{Source: observer, Devices: observer, Guard: onDisk, Policy: policy, Quiet: 100 * time.Millisecond}
 	n.server = server.Config{NodeName: nodeName, Version: "test", KernelRelease: "any", BootID: "any", LVM: volumes, Log: logr.Discard()}
 	return n

@@ -11,7 +11,9 @@ import (
 	"quarry.storage/quarry/agent/internal/host/block"
 	"quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/host/disk/format"
+	"quarry.storage/quarry/agent/internal/host/occupant"
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/pkg/pvuuid"
 )
 
 // observed is a device while it is observed. Here its facts are joined, whoever asks for them: what sysfs and udev say is there from the
@@ -108,6 +110,24 @@ func (i *Inventory) Inspect(ctx context.Context, f *os.File) (plan.Device, error
 		d.Use, d.Users = plan.Used, users[0]
 	}
 	return d, nil
+}
+
+// Look opens one device exclusively, and inspects it through that. It is plan.ErrTaken for one that cannot be opened exclusively. Nothing of an observation counts, nor what an earlier test
+// found.
+func (i *Inventory) Look(ctx context.Context, d plan.Device) (plan.Device, error) {
+	// The search for users has a limit of its own, and comes after the read.
+	limit := i.cfg.ProbeTimeout + occupant.DefaultTimeout + occupant.DefaultPause
+	return bounded(ctx, i, pvuuid.Kernel(d.KernelName), limit, func(ctx context.Context) (plan.Device, error) {
+		f, release, err := i.cfg.Prober.OpenExclusive(d.Path)
+		if errors.Is(err, disk.ErrBusy) {
+			err = fmt.Errorf("%w: %w", plan.ErrTaken, err)
+		}
+		if err != nil {
+			return plan.Device{}, err
+		}
+		look, err := i.Inspect(ctx, f)
+		return look, errors.Join(err, release())
+	})
 }
 
 func inspected(b block.Device, facts disk.Facts) plan.Device {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -41,6 +42,8 @@ type Prober interface {
 	Probe(ctx context.Context, path string) (disk.Facts, error)
 	// Exclusive reports whether the device can be opened exclusively.
 	Exclusive(path string) (bool, error)
+	// OpenExclusive opens it exclusively until release is called. It is disk.ErrBusy where it cannot be.
+	OpenExclusive(path string) (f *os.File, release func() error, err error)
 }
 
 // Occupants finds who uses disks without keeping others from opening them exclusively.

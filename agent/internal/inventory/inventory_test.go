@@ -39,10 +39,13 @@ type fake struct {
 	// node is a host whose LVM is asked about some devices only; nil for one that says the same whatever it is asked.
 	node *lvmNode
 
-	mu      sync.Mutex
-	probed  map[string]bool
-	opened  []string
-	reports [][]string
+	mu     sync.Mutex
+	probed map[string]bool
+	opened []string
+	// busy: no device can be opened exclusively. released counts those that were closed.
+	busy     bool
+	released int
+	reports  [][]string
 
 	triggered []string
 	sought    []occupant.Device
@@ -75,6 +78,19 @@ func (f *fake) Trigger(number string) error {
 func (f *fake) Exclusive(path string) (bool, error) {
 	f.opened = append(f.opened, path)
 	return true, nil
+}
+
+func (f *fake) OpenExclusive(path string) (*os.File, func() error, error) {
+	f.opened = append(f.opened, path)
+	if f.busy {
+		return nil, nil, disk.ErrBusy
+	}
+	// It is no block device: what is read of one is for tests with real ones.
+	file, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, nil, err
+	}
+	return file, func() error { f.released++; return file.Close() }, nil
 }
 
 func (f *fake) Find(_ context.Context, disks []occupant.Device) ([][]string, error) {
@@ -236,6 +252,22 @@ func TestInventory_singleDevices(t *testing.T) {
 	users, err := i.Users(t.Context(), []plan.Device{d})
 	if err != nil || !cmp.Equal(users, [][]string{{"somebody"}}) || !cmp.Equal(f.sought, []occupant.Device{{Major: 8, Minor: 16}}) {
 		t.Errorf("users %v of %v, %v", users, f.sought, err)
+	}
+}
+
+// TestLook_opensExclusively: a look opens the disk, and closes it whatever comes of it.
+func TestLook_opensExclusively(t *testing.T) {
+	f := newFake("sda")
+	i, d := f.inventory(t), plan.Device{Path: "/dev/disk/by-id/sda", KernelName: "sda"}
+	if _, err := i.Look(t.Context(), d); err == nil || errors.Is(err, plan.ErrTaken) || f.released != 1 {
+		t.Errorf("%v, closed %d times", err, f.released)
+	}
+	f.busy = true
+	if _, err := i.Look(t.Context(), d); !errors.Is(err, plan.ErrTaken) || f.released != 1 {
+		t.Errorf("%v, closed %d times", err, f.released)
+	}
+	if !cmp.Equal(f.opened, []string{d.Path, d.Path}) {
+		t.Errorf("opened %v", f.opened)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"quarry.storage/quarry/agent/internal/host/disk"
 	"quarry.storage/quarry/agent/internal/host/occupant"
@@ -97,7 +98,7 @@ func (i *Inventory) unprobed(d *observed) string {
 
 // probeOne reads one device, no longer than the timeout.
 func (i *Inventory) probeOne(ctx context.Context, d *observed) {
-	facts, err := bounded(ctx, i, d.block.Node, func(ctx context.Context) (disk.Facts, error) {
+	facts, err := bounded(ctx, i, d.block.Node, i.cfg.ProbeTimeout, func(ctx context.Context) (disk.Facts, error) {
 		return i.cfg.Prober.Probe(ctx, d.block.Node)
 	})
 	if err != nil {
@@ -110,13 +111,13 @@ func (i *Inventory) probeOne(ctx context.Context, d *observed) {
 // contentFact names what a read of a device tells, among facts that could not be read.
 const contentFact = "content"
 
-// bounded gives up on a read after the timeout; the read itself cannot be interrupted and goes on in the background.
-func bounded[T any](ctx context.Context, i *Inventory, path string, work func(context.Context) (T, error)) (T, error) {
+// bounded gives up on a read after a while; the read itself cannot be interrupted and goes on in the background.
+func bounded[T any](ctx context.Context, i *Inventory, path string, limit time.Duration, work func(context.Context) (T, error)) (T, error) {
 	var none T
 	if i.hung.has(path) {
 		return none, errHung
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, i.cfg.ProbeTimeout, errHung)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errHung)
 	defer cancel()
 	type answer struct {
 		result T
@@ -141,7 +142,7 @@ func bounded[T any](ctx context.Context, i *Inventory, path string, work func(co
 // Exclusive reports whether the device can be opened exclusively. It is not part of an observation: another program that wants the
 // device for itself at that moment fails.
 func (i *Inventory) Exclusive(ctx context.Context, d plan.Device) (bool, error) {
-	return bounded(ctx, i, pvuuid.Kernel(d.KernelName), func(context.Context) (bool, error) { return i.cfg.Prober.Exclusive(d.Path) })
+	return bounded(ctx, i, pvuuid.Kernel(d.KernelName), i.cfg.ProbeTimeout, func(context.Context) (bool, error) { return i.cfg.Prober.Exclusive(d.Path) })
 }
 
 // Users names who uses each of the devices, or a partition of it, although it can be opened exclusively. It is not part of an observation:

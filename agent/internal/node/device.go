@@ -19,6 +19,42 @@ type Resolver func(path string) (string, error)
 // ResolveLinks follows links on the file system of this process.
 func ResolveLinks(path string) (string, error) { return filepath.EvalSymlinks(path) }
 
+// InspectDevice returns the device as it is at this moment: observed after the call began, and then looked at through an exclusive open. Nobody else works on it for this agent meanwhile.
+func (e *Engine) InspectDevice(ctx context.Context, id plan.Identity) (plan.Device, error) {
+	keys, err := deviceKeys(e.cfg.Resolve, []plan.Identity{id}, true)
+	if err != nil {
+		return plan.Device{}, err
+	}
+	unlock, err := e.locks.tryLock(keys...)
+	if err != nil {
+		return plan.Device{}, err
+	}
+	defer unlock()
+	snap, err := e.Observe(ctx)
+	if err != nil {
+		return plan.Device{}, err
+	}
+	seen, there := snap.Find(id.Path)
+	if !there {
+		return plan.Device{}, fmt.Errorf("device %s: %w", id.Path, plan.ErrNotFound)
+	}
+	compare := plan.Match
+	if id.Digest == "" {
+		compare = plan.MatchHardware
+	}
+	if err := compare(seen, id); err != nil {
+		return plan.Device{}, err
+	}
+	look, err := e.cfg.Looker.Look(ctx, seen)
+	if errors.Is(err, plan.ErrTaken) {
+		return plan.Looked(seen, nil, e.cfg.Policy)
+	}
+	if err != nil {
+		return plan.Device{}, fmt.Errorf("look at %s: %w", seen.Path, err)
+	}
+	return plan.Looked(seen, &look, e.cfg.Policy)
+}
+
 // WipeDevice makes the device clean, and returns it as it is seen then.
 func (e *Engine) WipeDevice(ctx context.Context, id plan.Identity) (plan.Device, error) {
 	keys, err := deviceKeys(e.cfg.Resolve, []plan.Identity{id}, true)

@@ -30,6 +30,12 @@ type GroupObserver interface {
 	ObserveGroup(ctx context.Context, was plan.Group) (plan.Group, error)
 }
 
+// Looker sees one device at this moment, and who uses it.
+type Looker interface {
+	// Look opens the device exclusively, and looks for users. It is plan.ErrTaken for one that cannot be opened exclusively.
+	Look(ctx context.Context, d plan.Device) (plan.Device, error)
+}
+
 // Applier performs plans.
 type Applier interface {
 	Apply(ctx context.Context, p plan.Plan) error
@@ -47,6 +53,8 @@ type Config struct {
 	// Policy judges devices.
 	Policy   plan.Policy
 	Observer Observer
+	// Looker looks at single devices.
+	Looker Looker
 	// Groups observes one group in a cheaper way. Everything is observed instead when it is nil.
 	Groups  GroupObserver
 	Applier Applier

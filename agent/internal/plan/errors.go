@@ -30,6 +30,8 @@ var (
 	ErrMismatch = errors.New("not the device that was described")
 	// ErrNotClean: the device is refused; see NotCleanError.
 	ErrNotClean = errors.New("device is not clean")
+	// ErrTaken: the device could not be opened exclusively.
+	ErrTaken = errors.New("device cannot be opened exclusively")
 	// ErrHasVolumes: the group still holds logical volumes; see HasVolumesError.
 	ErrHasVolumes = errors.New("group holds volumes")
 	// ErrHoldsData: the physical volume holds extents of a logical volume.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -201,4 +202,44 @@ type Identity struct {
 	SizeBytes         int64
 	// Digest of what was seen on it; empty when the caller knows the device from its records only.
 	Digest string
+}
+
+// Looked is a device of an observation, with what a look at that device alone found right after. The look opened it exclusively, and looked for users at that moment; it is nil where the device
+// could not be opened exclusively. The error says that the two did not see the same.
+func Looked(seen Device, look *Device, p Policy) (Device, error) {
+	if look == nil {
+		// Who uses it in other ways is left out: a sentence that names users would be taken for all of them.
+		seen.Use, seen.Users = Used, nil
+		return seen, nil
+	}
+	if err := same(seen, *look); err != nil {
+		return Device{}, err
+	}
+	settles := seen.Use == Untested && Promising(seen, p)
+	seen.Holders, seen.Partitions, seen.Suspended, seen.ReadOnly = look.Holders, look.Partitions, look.Suspended, look.ReadOnly
+	seen.Unreadable = slices.Clone(seen.Unreadable)
+	for _, u := range look.Unreadable {
+		if !slices.Contains(seen.Unreadable, u) {
+			seen.Unreadable = append(seen.Unreadable, u)
+		}
+	}
+	switch {
+	case look.Use == Used:
+		seen.Use, seen.Users = Used, look.Users
+	case !settles:
+		seen.Use, seen.Users = Unused, nil
+	}
+	return seen, nil
+}
+
+// same compares the device behind an open file with the one that an observation saw under the path.
+func same(seen, look Device) error {
+	diffs := hardwareDifferences(look, IdentityOf(seen))
+	if look.KernelName != seen.KernelName {
+		diffs = append(diffs, fmt.Sprintf("the path leads to %s, not to %s", look.KernelName, seen.KernelName))
+	}
+	if was, is := Digest(seen), Digest(look); was != "" && is != "" && was != is {
+		diffs = append(diffs, "what is on it changed while it was looked at")
+	}
+	return mismatch(seen, diffs)
 }

@@ -234,7 +234,7 @@ func busy(d Device, _ Policy) string {
 	}
 	switch n := len(d.Users); {
 	case n == 0:
-		return "The device could not be opened exclusively; something uses it."
+		return refusal.NotExclusive
 	case n > maxUsers:
 		return fmt.Sprintf("The device is in use by %s and %d more.", strings.Join(d.Users[:maxUsers], ", "), n-maxUsers)
 	}

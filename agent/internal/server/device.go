@@ -53,6 +53,23 @@ func (s *Server) uptime() int64 {
 	return up.Milliseconds()
 }
 
+// InspectDevice looks at one device at this moment.
+func (s *deviceService) InspectDevice(ctx context.Context, req *agentv1.InspectDeviceRequest) (*agentv1.InspectDeviceResponse, error) {
+	if req.GetDevice() == nil {
+		return nil, fmt.Errorf("device is required: %w", plan.ErrInvalid)
+	}
+	ids, err := validIdentities([]*agentv1.DeviceIdentity{req.GetDevice()}, false)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.node.InspectDevice(ctx, ids[0])
+	if err != nil {
+		return nil, err
+	}
+	alone := plan.Snapshot{Devices: []plan.Device{d}}
+	return &agentv1.InspectDeviceResponse{Device: toDevice(alone, d, s.node.Policy()), UptimeMillis: s.uptime()}, nil
+}
+
 // WipeDevice makes one device clean.
 func (s *deviceService) WipeDevice(ctx context.Context, req *agentv1.WipeDeviceRequest) (*agentv1.WipeDeviceResponse, error) {
 	if req.GetDevice() == nil {

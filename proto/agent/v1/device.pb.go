@@ -202,6 +202,106 @@ func (x *WatchDevicesResponse) GetUptimeMillis() int64 {
 	return 0
 }
 
+type InspectDeviceRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The device as it was seen before. Its digest is compared if there is one.
+	Device        *DeviceIdentity `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InspectDeviceRequest) Reset() {
+	*x = InspectDeviceRequest{}
+	mi := &file_agent_v1_device_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InspectDeviceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InspectDeviceRequest) ProtoMessage() {}
+
+func (x *InspectDeviceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_device_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InspectDeviceRequest.ProtoReflect.Descriptor instead.
+func (*InspectDeviceRequest) Descriptor() ([]byte, []int) {
+	return file_agent_v1_device_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *InspectDeviceRequest) GetDevice() *DeviceIdentity {
+	if x != nil {
+		return x.Device
+	}
+	return nil
+}
+
+type InspectDeviceResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The device as it is now. It is refused as Busy if it is in use, with all users in the message, or three and the number of the others. If it could not be opened
+	// exclusively, the message names none.
+	Device *Device `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
+	// How long ago the node booted, in milliseconds, when the response was sent; 0 when the agent does not tell.
+	UptimeMillis  int64 `protobuf:"varint,2,opt,name=uptime_millis,json=uptimeMillis,proto3" json:"uptime_millis,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InspectDeviceResponse) Reset() {
+	*x = InspectDeviceResponse{}
+	mi := &file_agent_v1_device_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InspectDeviceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InspectDeviceResponse) ProtoMessage() {}
+
+func (x *InspectDeviceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_device_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InspectDeviceResponse.ProtoReflect.Descriptor instead.
+func (*InspectDeviceResponse) Descriptor() ([]byte, []int) {
+	return file_agent_v1_device_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *InspectDeviceResponse) GetDevice() *Device {
+	if x != nil {
+		return x.Device
+	}
+	return nil
+}
+
+func (x *InspectDeviceResponse) GetUptimeMillis() int64 {
+	if x != nil {
+		return x.UptimeMillis
+	}
+	return 0
+}
+
 type WipeDeviceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. The device, as it was when the decision was made.
@@ -212,7 +312,7 @@ type WipeDeviceRequest struct {
 
 func (x *WipeDeviceRequest) Reset() {
 	*x = WipeDeviceRequest{}
-	mi := &file_agent_v1_device_proto_msgTypes[4]
+	mi := &file_agent_v1_device_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -224,7 +324,7 @@ func (x *WipeDeviceRequest) String() string {
 func (*WipeDeviceRequest) ProtoMessage() {}
 
 func (x *WipeDeviceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_device_proto_msgTypes[4]
+	mi := &file_agent_v1_device_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -237,7 +337,7 @@ func (x *WipeDeviceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WipeDeviceRequest.ProtoReflect.Descriptor instead.
 func (*WipeDeviceRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_device_proto_rawDescGZIP(), []int{4}
+	return file_agent_v1_device_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *WipeDeviceRequest) GetDevice() *DeviceIdentity {
@@ -257,7 +357,7 @@ type WipeDeviceResponse struct {
 
 func (x *WipeDeviceResponse) Reset() {
 	*x = WipeDeviceResponse{}
-	mi := &file_agent_v1_device_proto_msgTypes[5]
+	mi := &file_agent_v1_device_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -269,7 +369,7 @@ func (x *WipeDeviceResponse) String() string {
 func (*WipeDeviceResponse) ProtoMessage() {}
 
 func (x *WipeDeviceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_device_proto_msgTypes[5]
+	mi := &file_agent_v1_device_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -282,7 +382,7 @@ func (x *WipeDeviceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WipeDeviceResponse.ProtoReflect.Descriptor instead.
 func (*WipeDeviceResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_device_proto_rawDescGZIP(), []int{5}
+	return file_agent_v1_device_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WipeDeviceResponse) GetDevice() *Device {
@@ -313,7 +413,7 @@ type DeviceIdentity struct {
 
 func (x *DeviceIdentity) Reset() {
 	*x = DeviceIdentity{}
-	mi := &file_agent_v1_device_proto_msgTypes[6]
+	mi := &file_agent_v1_device_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -325,7 +425,7 @@ func (x *DeviceIdentity) String() string {
 func (*DeviceIdentity) ProtoMessage() {}
 
 func (x *DeviceIdentity) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_device_proto_msgTypes[6]
+	mi := &file_agent_v1_device_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -338,7 +438,7 @@ func (x *DeviceIdentity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceIdentity.ProtoReflect.Descriptor instead.
 func (*DeviceIdentity) Descriptor() ([]byte, []int) {
-	return file_agent_v1_device_proto_rawDescGZIP(), []int{6}
+	return file_agent_v1_device_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DeviceIdentity) GetPath() string {
@@ -433,7 +533,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_agent_v1_device_proto_msgTypes[7]
+	mi := &file_agent_v1_device_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -445,7 +545,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_device_proto_msgTypes[7]
+	mi := &file_agent_v1_device_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -458,7 +558,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_agent_v1_device_proto_rawDescGZIP(), []int{7}
+	return file_agent_v1_device_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Device) GetPath() string {
@@ -659,7 +759,7 @@ type Signature struct {
 
 func (x *Signature) Reset() {
 	*x = Signature{}
-	mi := &file_agent_v1_device_proto_msgTypes[8]
+	mi := &file_agent_v1_device_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -671,7 +771,7 @@ func (x *Signature) String() string {
 func (*Signature) ProtoMessage() {}
 
 func (x *Signature) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_device_proto_msgTypes[8]
+	mi := &file_agent_v1_device_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -684,7 +784,7 @@ func (x *Signature) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signature.ProtoReflect.Descriptor instead.
 func (*Signature) Descriptor() ([]byte, []int) {
-	return file_agent_v1_device_proto_rawDescGZIP(), []int{8}
+	return file_agent_v1_device_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Signature) GetType() string {
@@ -728,7 +828,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_agent_v1_device_proto_msgTypes[9]
+	mi := &file_agent_v1_device_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -740,7 +840,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_device_proto_msgTypes[9]
+	mi := &file_agent_v1_device_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -753,7 +853,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_agent_v1_device_proto_rawDescGZIP(), []int{9}
+	return file_agent_v1_device_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Refusal) GetReason() string {
@@ -782,6 +882,11 @@ const file_agent_v1_device_proto_rawDesc = "" +
 	"\x13WatchDevicesRequest\"n\n" +
 	"\x14WatchDevicesResponse\x121\n" +
 	"\adevices\x18\x01 \x03(\v2\x17.quarry.agent.v1.DeviceR\adevices\x12#\n" +
+	"\ruptime_millis\x18\x02 \x01(\x03R\fuptimeMillis\"O\n" +
+	"\x14InspectDeviceRequest\x127\n" +
+	"\x06device\x18\x01 \x01(\v2\x1f.quarry.agent.v1.DeviceIdentityR\x06device\"m\n" +
+	"\x15InspectDeviceResponse\x12/\n" +
+	"\x06device\x18\x01 \x01(\v2\x17.quarry.agent.v1.DeviceR\x06device\x12#\n" +
 	"\ruptime_millis\x18\x02 \x01(\x03R\fuptimeMillis\"L\n" +
 	"\x11WipeDeviceRequest\x127\n" +
 	"\x06device\x18\x01 \x01(\v2\x1f.quarry.agent.v1.DeviceIdentityR\x06device\"E\n" +
@@ -838,10 +943,11 @@ const file_agent_v1_device_proto_rawDesc = "" +
 	"\x05label\x18\x04 \x01(\tR\x05label\";\n" +
 	"\aRefusal\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage2\x9f\x02\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\xff\x02\n" +
 	"\rDeviceService\x12X\n" +
 	"\vListDevices\x12#.quarry.agent.v1.ListDevicesRequest\x1a$.quarry.agent.v1.ListDevicesResponse\x12]\n" +
-	"\fWatchDevices\x12$.quarry.agent.v1.WatchDevicesRequest\x1a%.quarry.agent.v1.WatchDevicesResponse0\x01\x12U\n" +
+	"\fWatchDevices\x12$.quarry.agent.v1.WatchDevicesRequest\x1a%.quarry.agent.v1.WatchDevicesResponse0\x01\x12^\n" +
+	"\rInspectDevice\x12%.quarry.agent.v1.InspectDeviceRequest\x1a&.quarry.agent.v1.InspectDeviceResponse\x12U\n" +
 	"\n" +
 	"WipeDevice\x12\".quarry.agent.v1.WipeDeviceRequest\x1a#.quarry.agent.v1.WipeDeviceResponseB.Z,quarry.storage/quarry/proto/agent/v1;agentv1b\x06proto3"
 
@@ -857,37 +963,43 @@ func file_agent_v1_device_proto_rawDescGZIP() []byte {
 	return file_agent_v1_device_proto_rawDescData
 }
 
-var file_agent_v1_device_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_agent_v1_device_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_agent_v1_device_proto_goTypes = []any{
-	(*ListDevicesRequest)(nil),   // 0: quarry.agent.v1.ListDevicesRequest
-	(*ListDevicesResponse)(nil),  // 1: quarry.agent.v1.ListDevicesResponse
-	(*WatchDevicesRequest)(nil),  // 2: quarry.agent.v1.WatchDevicesRequest
-	(*WatchDevicesResponse)(nil), // 3: quarry.agent.v1.WatchDevicesResponse
-	(*WipeDeviceRequest)(nil),    // 4: quarry.agent.v1.WipeDeviceRequest
-	(*WipeDeviceResponse)(nil),   // 5: quarry.agent.v1.WipeDeviceResponse
-	(*DeviceIdentity)(nil),       // 6: quarry.agent.v1.DeviceIdentity
-	(*Device)(nil),               // 7: quarry.agent.v1.Device
-	(*Signature)(nil),            // 8: quarry.agent.v1.Signature
-	(*Refusal)(nil),              // 9: quarry.agent.v1.Refusal
+	(*ListDevicesRequest)(nil),    // 0: quarry.agent.v1.ListDevicesRequest
+	(*ListDevicesResponse)(nil),   // 1: quarry.agent.v1.ListDevicesResponse
+	(*WatchDevicesRequest)(nil),   // 2: quarry.agent.v1.WatchDevicesRequest
+	(*WatchDevicesResponse)(nil),  // 3: quarry.agent.v1.WatchDevicesResponse
+	(*InspectDeviceRequest)(nil),  // 4: quarry.agent.v1.InspectDeviceRequest
+	(*InspectDeviceResponse)(nil), // 5: quarry.agent.v1.InspectDeviceResponse
+	(*WipeDeviceRequest)(nil),     // 6: quarry.agent.v1.WipeDeviceRequest
+	(*WipeDeviceResponse)(nil),    // 7: quarry.agent.v1.WipeDeviceResponse
+	(*DeviceIdentity)(nil),        // 8: quarry.agent.v1.DeviceIdentity
+	(*Device)(nil),                // 9: quarry.agent.v1.Device
+	(*Signature)(nil),             // 10: quarry.agent.v1.Signature
+	(*Refusal)(nil),               // 11: quarry.agent.v1.Refusal
 }
 var file_agent_v1_device_proto_depIdxs = []int32{
-	7, // 0: quarry.agent.v1.ListDevicesResponse.devices:type_name -> quarry.agent.v1.Device
-	7, // 1: quarry.agent.v1.WatchDevicesResponse.devices:type_name -> quarry.agent.v1.Device
-	6, // 2: quarry.agent.v1.WipeDeviceRequest.device:type_name -> quarry.agent.v1.DeviceIdentity
-	7, // 3: quarry.agent.v1.WipeDeviceResponse.device:type_name -> quarry.agent.v1.Device
-	8, // 4: quarry.agent.v1.Device.signatures:type_name -> quarry.agent.v1.Signature
-	9, // 5: quarry.agent.v1.Device.refusals:type_name -> quarry.agent.v1.Refusal
-	0, // 6: quarry.agent.v1.DeviceService.ListDevices:input_type -> quarry.agent.v1.ListDevicesRequest
-	2, // 7: quarry.agent.v1.DeviceService.WatchDevices:input_type -> quarry.agent.v1.WatchDevicesRequest
-	4, // 8: quarry.agent.v1.DeviceService.WipeDevice:input_type -> quarry.agent.v1.WipeDeviceRequest
-	1, // 9: quarry.agent.v1.DeviceService.ListDevices:output_type -> quarry.agent.v1.ListDevicesResponse
-	3, // 10: quarry.agent.v1.DeviceService.WatchDevices:output_type -> quarry.agent.v1.WatchDevicesResponse
-	5, // 11: quarry.agent.v1.DeviceService.WipeDevice:output_type -> quarry.agent.v1.WipeDeviceResponse
-	9, // [9:12] is the sub-list for method output_type
-	6, // [6:9] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	9,  // 0: quarry.agent.v1.ListDevicesResponse.devices:type_name -> quarry.agent.v1.Device
+	9,  // 1: quarry.agent.v1.WatchDevicesResponse.devices:type_name -> quarry.agent.v1.Device
+	8,  // 2: quarry.agent.v1.InspectDeviceRequest.device:type_name -> quarry.agent.v1.DeviceIdentity
+	9,  // 3: quarry.agent.v1.InspectDeviceResponse.device:type_name -> quarry.agent.v1.Device
+	8,  // 4: quarry.agent.v1.WipeDeviceRequest.device:type_name -> quarry.agent.v1.DeviceIdentity
+	9,  // 5: quarry.agent.v1.WipeDeviceResponse.device:type_name -> quarry.agent.v1.Device
+	10, // 6: quarry.agent.v1.Device.signatures:type_name -> quarry.agent.v1.Signature
+	11, // 7: quarry.agent.v1.Device.refusals:type_name -> quarry.agent.v1.Refusal
+	0,  // 8: quarry.agent.v1.DeviceService.ListDevices:input_type -> quarry.agent.v1.ListDevicesRequest
+	2,  // 9: quarry.agent.v1.DeviceService.WatchDevices:input_type -> quarry.agent.v1.WatchDevicesRequest
+	4,  // 10: quarry.agent.v1.DeviceService.InspectDevice:input_type -> quarry.agent.v1.InspectDeviceRequest
+	6,  // 11: quarry.agent.v1.DeviceService.WipeDevice:input_type -> quarry.agent.v1.WipeDeviceRequest
+	1,  // 12: quarry.agent.v1.DeviceService.ListDevices:output_type -> quarry.agent.v1.ListDevicesResponse
+	3,  // 13: quarry.agent.v1.DeviceService.WatchDevices:output_type -> quarry.agent.v1.WatchDevicesResponse
+	5,  // 14: quarry.agent.v1.DeviceService.InspectDevice:output_type -> quarry.agent.v1.InspectDeviceResponse
+	7,  // 15: quarry.agent.v1.DeviceService.WipeDevice:output_type -> quarry.agent.v1.WipeDeviceResponse
+	12, // [12:16] is the sub-list for method output_type
+	8,  // [8:12] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_agent_v1_device_proto_init() }
@@ -895,14 +1007,14 @@ func file_agent_v1_device_proto_init() {
 	if File_agent_v1_device_proto != nil {
 		return
 	}
-	file_agent_v1_device_proto_msgTypes[7].OneofWrappers = []any{}
+	file_agent_v1_device_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_v1_device_proto_rawDesc), len(file_agent_v1_device_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

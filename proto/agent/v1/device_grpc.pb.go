@@ -19,9 +19,10 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	DeviceService_ListDevices_FullMethodName  = "/quarry.agent.v1.DeviceService/ListDevices"
-	DeviceService_WatchDevices_FullMethodName = "/quarry.agent.v1.DeviceService/WatchDevices"
-	DeviceService_WipeDevice_FullMethodName   = "/quarry.agent.v1.DeviceService/WipeDevice"
+	DeviceService_ListDevices_FullMethodName   = "/quarry.agent.v1.DeviceService/ListDevices"
+	DeviceService_WatchDevices_FullMethodName  = "/quarry.agent.v1.DeviceService/WatchDevices"
+	DeviceService_InspectDevice_FullMethodName = "/quarry.agent.v1.DeviceService/InspectDevice"
+	DeviceService_WipeDevice_FullMethodName    = "/quarry.agent.v1.DeviceService/WipeDevice"
 )
 
 // DeviceServiceClient is the client API for DeviceService service.
@@ -49,6 +50,22 @@ type DeviceServiceClient interface {
 	// | UNAVAILABLE | connect again with backoff: the agent stops         |
 	// | INTERNAL    | connect again with backoff, show the message        |
 	WatchDevices(ctx context.Context, in *WatchDevicesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchDevicesResponse], error)
+	// InspectDevice looks at one device at this moment. It observes the node, opens the device exclusively, reads it through that, and looks for
+	// whoever else has it open or mounted. ListDevices and WatchDevices tell of users what an earlier test found, as long as the device looks the
+	// same; here nothing is remembered. Another program that wants the device for itself at the same instant fails.
+	//
+	// Effect: none. Idempotent. Who may call: the controller, before it gives the device to somebody who is not asked by the agent.
+	//
+	// | code                | caller's action                                                                |
+	// |---------------------|--------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request                                                            |
+	// | NOT_FOUND           | no such device now: observe again                                              |
+	// | FAILED_PRECONDITION | another disk than described, or it changed meanwhile: observe and decide again |
+	// | ABORTED             | another call works on this device: retry                                       |
+	// | UNIMPLEMENTED       | an agent of an earlier version: update it. Nothing is known of the device      |
+	// | UNAVAILABLE         | retry with backoff                                                             |
+	// | INTERNAL            | show the message: the device, or the node, cannot be read                      |
+	InspectDevice(ctx context.Context, in *InspectDeviceRequest, opts ...grpc.CallOption) (*InspectDeviceResponse, error)
 	// WipeDevice makes one device clean: it removes every partition table and signature, verified by reading it again.
 	// The device must be the very one that was described (identity), not mounted, not held, not in use, not a physical volume
 	// of a group in use, and is opened exclusively. The content is not overwritten beyond what identifies it.
@@ -102,6 +119,16 @@ func (c *deviceServiceClient) WatchDevices(ctx context.Context, in *WatchDevices
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type DeviceService_WatchDevicesClient = grpc.ServerStreamingClient[WatchDevicesResponse]
 
+func (c *deviceServiceClient) InspectDevice(ctx context.Context, in *InspectDeviceRequest, opts ...grpc.CallOption) (*InspectDeviceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(InspectDeviceResponse)
+	err := c.cc.Invoke(ctx, DeviceService_InspectDevice_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *deviceServiceClient) WipeDevice(ctx context.Context, in *WipeDeviceRequest, opts ...grpc.CallOption) (*WipeDeviceResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(WipeDeviceResponse)
@@ -137,6 +164,22 @@ type DeviceServiceServer interface {
 	// | UNAVAILABLE | connect again with backoff: the agent stops         |
 	// | INTERNAL    | connect again with backoff, show the message        |
 	WatchDevices(*WatchDevicesRequest, grpc.ServerStreamingServer[WatchDevicesResponse]) error
+	// InspectDevice looks at one device at this moment. It observes the node, opens the device exclusively, reads it through that, and looks for
+	// whoever else has it open or mounted. ListDevices and WatchDevices tell of users what an earlier test found, as long as the device looks the
+	// same; here nothing is remembered. Another program that wants the device for itself at the same instant fails.
+	//
+	// Effect: none. Idempotent. Who may call: the controller, before it gives the device to somebody who is not asked by the agent.
+	//
+	// | code                | caller's action                                                                |
+	// |---------------------|--------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request                                                            |
+	// | NOT_FOUND           | no such device now: observe again                                              |
+	// | FAILED_PRECONDITION | another disk than described, or it changed meanwhile: observe and decide again |
+	// | ABORTED             | another call works on this device: retry                                       |
+	// | UNIMPLEMENTED       | an agent of an earlier version: update it. Nothing is known of the device      |
+	// | UNAVAILABLE         | retry with backoff                                                             |
+	// | INTERNAL            | show the message: the device, or the node, cannot be read                      |
+	InspectDevice(context.Context, *InspectDeviceRequest) (*InspectDeviceResponse, error)
 	// WipeDevice makes one device clean: it removes every partition table and signature, verified by reading it again.
 	// The device must be the very one that was described (identity), not mounted, not held, not in use, not a physical volume
 	// of a group in use, and is opened exclusively. The content is not overwritten beyond what identifies it.
@@ -166,6 +209,9 @@ func (UnimplementedDeviceServiceServer) ListDevices(context.Context, *ListDevice
 }
 func (UnimplementedDeviceServiceServer) WatchDevices(*WatchDevicesRequest, grpc.ServerStreamingServer[WatchDevicesResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchDevices not implemented")
+}
+func (UnimplementedDeviceServiceServer) InspectDevice(context.Context, *InspectDeviceRequest) (*InspectDeviceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method InspectDevice not implemented")
 }
 func (UnimplementedDeviceServiceServer) WipeDevice(context.Context, *WipeDeviceRequest) (*WipeDeviceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method WipeDevice not implemented")
@@ -220,6 +266,24 @@ func _DeviceService_WatchDevices_Handler(srv interface{}, stream grpc.ServerStre
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type DeviceService_WatchDevicesServer = grpc.ServerStreamingServer[WatchDevicesResponse]
 
+func _DeviceService_InspectDevice_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(InspectDeviceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DeviceServiceServer).InspectDevice(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DeviceService_InspectDevice_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DeviceServiceServer).InspectDevice(ctx, req.(*InspectDeviceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _DeviceService_WipeDevice_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(WipeDeviceRequest)
 	if err := dec(in); err != nil {
@@ -248,6 +312,10 @@ var DeviceService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListDevices",
 			Handler:    _DeviceService_ListDevices_Handler,
+		},
+		{
+			MethodName: "InspectDevice",
+			Handler:    _DeviceService_InspectDevice_Handler,
 		},
 		{
 			MethodName: "WipeDevice",

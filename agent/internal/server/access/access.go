@@ -34,9 +34,10 @@ var (
 var table = map[string][]string{
 	agentv1.NodeService_GetNode_FullMethodName: withCSI,
 
-	agentv1.DeviceService_ListDevices_FullMethodName:  controller,
-	agentv1.DeviceService_WatchDevices_FullMethodName: controller,
-	agentv1.DeviceService_WipeDevice_FullMethodName:   controller,
+	agentv1.DeviceService_ListDevices_FullMethodName:   controller,
+	agentv1.DeviceService_WatchDevices_FullMethodName:  controller,
+	agentv1.DeviceService_InspectDevice_FullMethodName: controller,
+	agentv1.DeviceService_WipeDevice_FullMethodName:    controller,
 
 	agentv1.OsdService_InspectOsd_FullMethodName: controller,
 	agentv1.OsdService_PrepareOsd_FullMethodName: controller,

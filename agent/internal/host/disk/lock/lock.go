@@ -174,35 +174,47 @@ func (t *Table) unlock(k uint64) {
 // wants the device exclusively at that very moment fails: so the test is for devices that have been quiet for a while. It finds a
 // device not exclusive that this process works on, or that another program has locked.
 func (t *Table) Exclusive(path string) (bool, error) {
-	k, err := key(path)
-	if err != nil {
-		return false, err
-	}
-	if !t.beginTest(k) {
+	_, release, err := t.OpenExclusive(path)
+	if errors.Is(err, ErrBusy) {
 		return false, nil
 	}
-	defer t.endTest(k)
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return false, err
 	}
-	defer f.Close()
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
-		return false, notBusy(err)
-	}
-	excl, err := os.OpenFile(path, os.O_RDONLY|unix.O_EXCL|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return false, notBusy(err)
-	}
-	return true, excl.Close()
+	return true, release()
 }
 
-// notBusy drops the errors that are the result of a test.
-func notBusy(err error) error {
-	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EWOULDBLOCK) {
-		return nil
+// OpenExclusive opens the device exclusively for reading, until release is called: another program that wants it for itself fails meanwhile. It is ErrBusy where
+// Exclusive finds a device not exclusive.
+func (t *Table) OpenExclusive(path string) (f *os.File, release func() error, err error) {
+	k, err := key(path)
+	if err != nil {
+		return nil, nil, err
 	}
-	return err
+	if !t.beginTest(k) {
+		return nil, nil, fmt.Errorf("%s: %w: this agent works on it", path, ErrBusy)
+	}
+	shared, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err == nil {
+		if err = unix.Flock(int(shared.Fd()), unix.LOCK_SH|unix.LOCK_NB); err == nil {
+			f, err = os.OpenFile(path, os.O_RDONLY|unix.O_EXCL|unix.O_NONBLOCK, 0)
+		}
+		if err != nil {
+			shared.Close()
+		}
+	}
+	if err != nil {
+		t.endTest(k)
+		if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EWOULDBLOCK) {
+			err = fmt.Errorf("%s: %w", path, ErrBusy)
+		}
+		return nil, nil, err
+	}
+	return f, func() error {
+		defer t.endTest(k)
+		defer shared.Close()
+		return f.Close()
+	}, nil
 }
 
 func (t *Table) beginTest(k uint64) bool {

@@ -85,6 +85,45 @@ func TestReserve_keepsExclusiveTestsAway(t *testing.T) {
 	}
 }
 
+// TestOpenExclusive: no other test of this process, and no work, falls into the time in which a device is open.
+func TestOpenExclusive(t *testing.T) {
+	path, table := image(t), New()
+	release, err := table.Reserve(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := table.OpenExclusive(path); !errors.Is(err, ErrBusy) {
+		t.Errorf("a device that this process works on: %v", err)
+	}
+	release()
+	f, closes, err := table.OpenExclusive(path)
+	if err != nil || f.Name() != path {
+		t.Fatal(err)
+	}
+	work := make(chan error, 1)
+	go func() {
+		release, err := table.Reserve(path)
+		if err == nil {
+			release()
+		}
+		work <- err
+	}()
+	select {
+	case err := <-work:
+		t.Fatalf("work began while the device was open: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	if err := closes(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-work; err != nil || !exclusive(t, table, path) {
+		t.Errorf("after it was closed: %v", err)
+	}
+	if _, _, err := table.OpenExclusive(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a device that is not there: %v", err)
+	}
+}
+
 func TestExclusive_respectsTheLockOfOthers(t *testing.T) {
 	path, table := image(t), New()
 	release := other(t, path, unix.LOCK_EX)
