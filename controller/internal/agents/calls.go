@@ -2,6 +2,7 @@ package agents
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -45,6 +46,31 @@ func (p *Pool) Ask(ctx context.Context, node string) (decide.Node, error) {
 	n := p.Node(node)
 	n.Devices = devicesOf(r.GetDevices(), time.Now(), r.GetUptimeMillis())
 	return p.sightings.mark(n), nil
+}
+
+// inspectTimeout bounds the look at one device, which may hang, and the search of all processes for its users.
+const inspectTimeout = 30 * time.Second
+
+// Inspect returns a device as its agent sees it at this moment, through an exclusive open, with whoever uses it. The agent refuses to say anything of another device than the one that was seen
+// before.
+func (p *Pool) Inspect(ctx context.Context, node string, d decide.Device) (decide.Device, error) {
+	const call = "InspectDevice"
+	if err := p.Unshared(node, call, d); err != nil {
+		return decide.Device{}, err
+	}
+	var r *agentv1.InspectDeviceResponse
+	err := p.callWithin(ctx, inspectTimeout, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
+		r, err = agentv1.NewDeviceServiceClient(conn).InspectDevice(ctx, &agentv1.InspectDeviceRequest{Device: identityOf(d)})
+		return err
+	})
+	if err != nil {
+		return decide.Device{}, faultOf(node, call, err)
+	}
+	if r.GetDevice().GetPath() != d.Path {
+		return decide.Device{}, fmt.Errorf("%s on node %s tells of device %q, not of %s", call, node, r.GetDevice().GetPath(), d.Path)
+	}
+	now := devicesOf([]*agentv1.Device{r.GetDevice()}, time.Now(), r.GetUptimeMillis())[0]
+	return p.sightings.mark(decide.Node{Name: node, Devices: []decide.Device{now}}).Devices[0], nil
 }
 
 // WipeDevice makes a device clean and returns it as it is then.

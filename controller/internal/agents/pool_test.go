@@ -128,6 +128,40 @@ func TestPool_ask(t *testing.T) {
 	}
 }
 
+// TestPool_inspect: an agent that looks at one disk sees who opened it since it was tested, and looks at no other disk than the one that is meant.
+func TestPool_inspect(t *testing.T) {
+	a, p := connected(t)
+	n, err := p.Ask(t.Context(), "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := n.Devices[0]
+	if now, err := p.Inspect(t.Context(), "n1", d); err != nil || !now.Clean() || now.Digest != d.Digest || now.Since.IsZero() {
+		t.Errorf("%+v, %v", now, err)
+	}
+	a.Open(d.KernelName, "qemu")
+	if n, err = p.Ask(t.Context(), "n1"); err != nil || !n.Devices[0].Clean() {
+		t.Fatalf("a disk that was tested before is not remembered, so that this test says nothing: %+v, %v", n.Devices, err)
+	}
+	if now, err := p.Inspect(t.Context(), "n1", d); err != nil || !now.RefusedFor(v1alpha1.RefusalBusy) {
+		t.Errorf("a disk that somebody opened: %+v, %v", now, err)
+	}
+	a.Open(d.KernelName, "")
+	a.Seize(d.KernelName)
+	if now, err := p.Inspect(t.Context(), "n1", d); err != nil || len(now.Refusals) == 0 {
+		t.Errorf("a disk that somebody has exclusively: %+v, %v", now, err)
+	}
+	a.Free(d.KernelName)
+	other := d
+	other.Serial = "another"
+	if _, err := p.Inspect(t.Context(), "n1", other); err == nil {
+		t.Error("it looks at another disk than the one that is meant")
+	}
+	if _, err := p.Inspect(t.Context(), "n9", d); err == nil {
+		t.Error("a node without an agent looks")
+	}
+}
+
 // TestSince_unknown: an agent before this one tells no age.
 func TestSince_unknown(t *testing.T) {
 	at := time.Now()

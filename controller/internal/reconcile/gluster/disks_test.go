@@ -3,6 +3,7 @@ package gluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/gluster/workload"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -33,6 +35,21 @@ func (m machines) Node(name string) decide.Node {
 }
 
 func (m machines) Ask(_ context.Context, name string) (decide.Node, error) { return m.Node(name), nil }
+
+func (m machines) Inspect(_ context.Context, name string, d decide.Device) (decide.Device, error) {
+	if now, there := m.Node(name).Device(d.Path); there {
+		return now, nil
+	}
+	return decide.Device{}, errors.New("no such device")
+}
+
+// opened are agents that find a disk open when they look at it, and did not before.
+type opened struct{ machines }
+
+func (o opened) Inspect(_ context.Context, _ string, d decide.Device) (decide.Device, error) {
+	d.Refusals = []v1alpha1.Refusal{{Reason: v1alpha1.RefusalBusy, Message: "The device is in use by process qemu (pid 7)."}}
+	return d, nil
+}
 
 // host is a node of Kubernetes whose agent reports one clean disk.
 func (s *suite) host() *decide.Node {
@@ -82,7 +99,8 @@ func (s *suite) refuses(what string, status metav1.ConditionStatus, reason strin
 // usesUp is what the agent reports once glusterd2 has a volume group on the disk.
 func usesUp(n *decide.Node) {
 	d := &n.Devices[0]
-	d.Refusals, d.VolumeGroup, d.PVUUID = []v1alpha1.Refusal{{Reason: v1alpha1.RefusalLVM, Message: "It is of a volume group."}}, "gluster-x", "pv"
+	d.Refusals, d.PVUUID = []v1alpha1.Refusal{{Reason: v1alpha1.RefusalLVM, Message: "It is of a volume group."}}, "pv"
+	d.VolumeGroup = workload.Group(workload.Disk(v1alpha1.GlusterDevice{Node: v1alpha1.HostName(n.Name), Device: diskPath}))
 }
 
 // TestDisks: a disk of a machine is on record for three minutes before the server gets it, and is never taken while anybody else may have it.
@@ -102,6 +120,9 @@ func TestDisks(t *testing.T) {
 	m.Devices[0].Refusals = []v1alpha1.Refusal{{Reason: v1alpha1.RefusalFilesystem, Message: "It has a filesystem."}}
 	s.refuses("it is not clean", metav1.ConditionFalse, v1alpha1.ReasonDeviceRefused)
 	m.Devices[0].Refusals = nil
+	s.r.Agents = opened{machines{m.Name: m}}
+	s.refuses("somebody opened it since it was tested", metav1.ConditionFalse, v1alpha1.ReasonDeviceRefused)
+	s.r.Agents = machines{m.Name: m}
 
 	s.until("it is on record", func() bool { return len(s.node("own").Spec.Devices) > 0 })
 	r := s.node("own").Spec.Devices[0]
@@ -112,6 +133,8 @@ func TestDisks(t *testing.T) {
 	if s.node("own").Spec.Devices[0].Allocated || s.workload() != nil {
 		t.Fatal("it is allocated at once")
 	}
+	s.until("the server gets it", func() bool { return s.workload() != nil })
+	s.registersNone(m)
 	s.until("it serves", func() bool { return s.condition("own", v1alpha1.ConditionReady).Status == metav1.ConditionTrue })
 	usesUp(m)
 	pod := s.workload().Spec.Template.Spec
@@ -138,6 +161,22 @@ func TestDisks(t *testing.T) {
 		t.Error("nobody tells of what is left on the disk")
 	}
 	s.until("it runs with the others", s.running(3))
+}
+
+// registersNone has the disk opened by somebody once the server has it: it is not registered then, and that is told.
+func (s *suite) registersNone(m *decide.Node) {
+	s.t.Helper()
+	s.r.Agents = opened{machines{m.Name: m}}
+	refused := func() bool {
+		c := s.condition("own", v1alpha1.ConditionDevicesReady)
+		return c.Reason == v1alpha1.ReasonDeviceRefused && strings.Contains(c.Message, "in use by process qemu")
+	}
+	s.until("it is not registered while somebody has it open", refused)
+	s.passes(2)
+	if !refused() {
+		s.t.Errorf("%+v", s.condition("own", v1alpha1.ConditionDevicesReady))
+	}
+	s.r.Agents = machines{m.Name: m}
 }
 
 // TestDisks_pruned: an API server that does not know spec.devices drops it without an error. That is told, and nothing is made on the disk.
@@ -367,5 +406,20 @@ func TestDisks_restoredAllocated(t *testing.T) {
 	if c := s.condition("own", v1alpha1.ConditionDevicesAllocated); c.Reason != v1alpha1.ReasonPending || s.workload() != nil {
 		t.Fatalf("it was only just seen: %+v, workload %v", c, s.workload())
 	}
+	s.r.Agents = opened{machines{m.Name: m}}
+	for range 12 {
+		_ = s.pass()
+	}
+	if c := s.condition("own", v1alpha1.ConditionDevicesAllocated); c.Reason != v1alpha1.ReasonDeviceRefused || s.workload() != nil {
+		t.Fatalf("somebody has it open: %+v, workload %v", c, s.workload())
+	}
+	s.r.Agents = machines{}
+	for range 4 {
+		_ = s.pass()
+	}
+	if c := s.condition("own", v1alpha1.ConditionDevicesAllocated); c.Reason != v1alpha1.ReasonAgentUnreachable || s.workload() != nil {
+		t.Fatalf("nobody looks: %+v, workload %v", c, s.workload())
+	}
+	s.r.Agents = machines{m.Name: m}
 	s.until("it serves", func() bool { return s.condition("own", v1alpha1.ConditionReady).Status == metav1.ConditionTrue })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,9 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"quarry.storage/quarry/controller/internal/decide/gluster"
+	"quarry.storage/quarry/controller/internal/decide/gluster/node"
 	"quarry.storage/quarry/controller/internal/decide/gluster/spec"
 	"quarry.storage/quarry/controller/internal/decide/gluster/workload"
 	"quarry.storage/quarry/controller/internal/kube"
+	"quarry.storage/quarry/controller/internal/reconcile/gluster/disks"
+	"quarry.storage/quarry/controller/internal/reconcile/gluster/pods"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -208,4 +212,34 @@ func (s *scope) rivals(m *member) []string {
 		}
 	}
 	return names
+}
+
+func (r *Reconciler) keeper() disks.Keeper {
+	return disks.Keeper{Client: r.Client, Live: r.Live, Agents: r.Agents, Now: r.Now}
+}
+
+// subject is a node with disks of a node of Kubernetes for who keeps their records.
+func (r *Reconciler) subject(s *scope, m *member) disks.Subject {
+	name := m.node.Name
+	return disks.Subject{
+		Node: m.node, Nodes: s.labels, Registered: s.registered(m), Held: s.holdsDisks(m), Pod: r.saw(s, m, pods.Server(s.workloads[name], s.pods[workload.Pod(name)])), Seen: r.seenSince(s, m), Missing: r.missingSince(m),
+	}
+}
+
+// mayNot says why a step is not taken; empty when it is. It looks once more before glusterd2 is told of a disk of a node of Kubernetes: the facts of the pass are of before.
+func (r *Reconciler) mayNot(ctx context.Context, s *scope, m *member, step node.Step) (reason, why string, err error) {
+	if step.Do != node.AddDevice {
+		return "", "", nil
+	}
+	for _, one := range m.node.Spec.Devices {
+		if workload.Disk(one) != step.Path {
+			continue
+		}
+		may, reason, why, err := r.keeper().MayRegister(ctx, r.subject(s, m), one)
+		if may || err != nil {
+			return "", "", err
+		}
+		return reason, fmt.Sprintf("glusterd2 is not told of %s: %s.", one.Device, strings.TrimSuffix(why, ".")), nil
+	}
+	return "", "", nil
 }

@@ -95,8 +95,13 @@ func (r *Reconciler) serve(ctx context.Context, s *scope, m *member) error {
 		return errors.Join(errs...)
 	}
 	for _, step := range m.plan.Steps {
-		may, err := r.mayTake(ctx, s, m, step)
-		if errs = append(errs, err); may {
+		reason, why, err := r.mayNot(ctx, s, m, step)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case why != "":
+			m.plan.Refuse(reason, why)
+		default:
 			errs = append(errs, s.take(ctx, m, step))
 		}
 	}
@@ -124,19 +129,6 @@ func (s *scope) facts(m *member) node.Facts {
 		}
 	}
 	return f
-}
-
-// mayTake looks once more before glusterd2 is told of a disk of a node of Kubernetes: the facts of the pass are of before.
-func (r *Reconciler) mayTake(ctx context.Context, s *scope, m *member, step node.Step) (bool, error) {
-	if step.Do != node.AddDevice {
-		return true, nil
-	}
-	for _, one := range m.node.Spec.Devices {
-		if workload.Disk(one) == step.Path {
-			return r.keeper().MayRegister(ctx, r.subject(s, m), one.Device)
-		}
-	}
-	return true, nil
 }
 
 // take takes a step in the pool.
@@ -208,18 +200,6 @@ func (s *scope) forgot(m *member) bool {
 	return len(workload.Loses(s.workloads[n.Name], n)) > 0 || n.Status.Joined && slices.ContainsFunc(n.Spec.Storage, func(one v1alpha1.GlusterStorage) bool {
 		return one.Device != "" && !slices.ContainsFunc(n.Spec.Devices, func(r v1alpha1.GlusterDevice) bool { return r.Device == one.Device })
 	})
-}
-
-func (r *Reconciler) keeper() disks.Keeper {
-	return disks.Keeper{Client: r.Client, Live: r.Live, Agents: r.Agents, Now: r.Now}
-}
-
-// subject is a node with disks of a node of Kubernetes for who keeps their records.
-func (r *Reconciler) subject(s *scope, m *member) disks.Subject {
-	name := m.node.Name
-	return disks.Subject{
-		Node: m.node, Nodes: s.labels, Registered: s.registered(m), Held: s.holdsDisks(m), Pod: r.saw(s, m, pods.Server(s.workloads[name], s.pods[workload.Pod(name)])), Seen: r.seenSince(s, m), Missing: r.missingSince(m),
-	}
 }
 
 // disks decides which disks of a node of Kubernetes the server has, and writes the records before anything is made on a disk.

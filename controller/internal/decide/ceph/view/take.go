@@ -29,7 +29,7 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 		return nil
 	}
 	choice := disk.Select(disk.Input{
-		Host: m.Node, Claim: claimOf(v.seen.Cluster, m.Node, hasJoined(r)), Node: v.unrecorded(m.Node, node, r), Now: v.seen.Now, Rivals: v.rivals(m.Node),
+		Host: m.Node, Claim: claimOf(v.seen.Cluster, m.Node, disk.HasJoined(r)), Node: v.unrecorded(m.Node, node, r), Now: v.seen.Now, Rivals: v.rivals(m.Node),
 		Retired: v.retired(m), Recorded: disk.RecordsOf(v.seen.World.GlusterNodes), Unread: v.seen.World.Unread, Elsewhere: v.elsewhere(m.Node),
 	})
 	// Before the host can run the daemons nothing is wiped, and nothing is put on record.
@@ -110,16 +110,10 @@ func because(why []string) string {
 	return ": " + backend.Shorten(why, 5)
 }
 
-// hasJoined reports whether a host has an OSD that stays, or one that no person gave up. One that a person gave up may wait for the disk in its place: where each host has one, no other place is
-// left for its copies.
-func hasJoined(r v1alpha1.MemberCeph) bool {
-	return slices.ContainsFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool { return !o.Replaced || o.AutoReplaced })
-}
-
 // inPlace are the disks that a host may take in place of OSDs that a person gave up: as many as these are. A host without such an OSD takes all of them. What the spec chooses anyway is
 // taken in the next pass, when one is on record.
 func inPlace(r v1alpha1.MemberCeph, taken []decide.Device) []decide.Device {
-	if hasJoined(r) || len(r.OSDs) == 0 {
+	if disk.HasJoined(r) || len(r.OSDs) == 0 {
 		return taken
 	}
 	return taken[:min(len(taken), len(r.OSDs))]
@@ -139,7 +133,7 @@ func (v *View) rivals(host string) []disk.Claim {
 			continue
 		}
 		joined := slices.ContainsFunc(v.seen.World.OtherMembers, func(m *v1alpha1.Member) bool {
-			return m.Spec.Of.UID == c.UID && string(m.Spec.Node) == host && hasJoined(record(m))
+			return m.Spec.Of.UID == c.UID && string(m.Spec.Node) == host && disk.HasJoined(record(m))
 		})
 		out = append(out, claimOf(c, host, joined))
 	}

@@ -23,9 +23,12 @@ type Verdict struct {
 	// has: by the record the server has it. sight is how the agent shows it then. misplaced: a record is about another node than the affinity matches.
 	has, misplaced bool
 	sight          sight
-	// rival says who else has a disk that the server has by the record. granted: nobody does, and others had time to say so: a server that does not have the disk yet gets it.
-	rival   string
-	granted bool
+	// rival says who else has a disk that the server has by the record. granted: nobody does, others had time to say so, and the agent looked: a server that does not have the disk yet gets it.
+	// away: it is known for long enough that the disk is not there.
+	rival         string
+	granted, away bool
+	// look is the path of the disk at which the agent has to look before anything else is done with it; empty when nothing waits for that.
+	look string
 	// record that is to be written; nil when none is.
 	record *v1alpha1.GlusterDevice
 }
@@ -82,6 +85,16 @@ func (d Decision) Registers(device v1alpha1.DevicePath) (may bool, reason, why s
 	return d.Verdicts[i].Register, d.Verdicts[i].Reason, d.Verdicts[i].Message
 }
 
+// Looks returns the first device that waits for the agent to look at it, and its path there; ok is false when none does.
+func (d Decision) Looks() (device v1alpha1.DevicePath, path string, ok bool) {
+	for _, v := range d.Verdicts {
+		if v.look != "" {
+			return v.Device, v.look, true
+		}
+	}
+	return "", "", false
+}
+
 // Misplaced reports whether a disk is on record on another node than the affinity matches. No pod can have it there.
 func (d Decision) Misplaced() bool {
 	return slices.ContainsFunc(d.Verdicts, func(v Verdict) bool { return v.misplaced })
@@ -89,7 +102,7 @@ func (d Decision) Misplaced() bool {
 
 // Undecided reports whether nobody knows of a disk on record whether a server that is made now may have it.
 func (d Decision) Undecided() bool {
-	return slices.ContainsFunc(d.Verdicts, func(v Verdict) bool { return v.has && !v.granted && v.rival == "" })
+	return slices.ContainsFunc(d.Verdicts, func(v Verdict) bool { return v.has && !v.granted && !v.away && v.rival == "" })
 }
 
 // Missing are the disks that the server has and the agent does not show.

@@ -29,8 +29,10 @@ type Facts struct {
 	Labels map[string]string
 	// Held says why the node gets no other disk now; empty when nothing keeps it.
 	Held string
-	// Agent is what the agent of the host reports.
-	Agent decide.Node
+	// Agent is what the agent of the host reports. Of users of a disk it remembers what it found before, but for disks that are Looked: these it opened exclusively at this moment, and
+	// looked for users then.
+	Agent  decide.Node
+	Looked map[v1alpha1.DevicePath]bool
 	// Registered: glusterd2 has every disk of the node, so that nobody looked which Clusters choose them, and none is registered.
 	Registered bool
 	// Clusters and Members are all that there are, Others the records of all other GlusterNodes. Without a Host nobody looked.
@@ -130,6 +132,9 @@ func (f Facts) judge(path v1alpha1.DevicePath, d *Decision) Verdict {
 	if reason, why := f.against(one, nil); why != "" {
 		return no(v, reason, "%s", why)
 	}
+	if !f.Looked[path] {
+		return f.await(v, one)
+	}
 	v.record = &v1alpha1.GlusterDevice{
 		Device: path, Node: v1alpha1.HostName(f.Host), Path: v1alpha1.DevicePath(one.Path), WWN: one.WWN, Serial: one.Serial, Size: one.SizeBytes, Recorded: metav1.NewTime(f.Now),
 	}
@@ -161,6 +166,9 @@ func (f Facts) give(v Verdict, r v1alpha1.GlusterDevice, d *Decision) Verdict {
 	}
 	if !f.settled(r, d) {
 		return no(v, v1alpha1.ReasonPending, "%s", unsettled)
+	}
+	if !f.Looked[r.Device] {
+		return f.await(v, one)
 	}
 	r.Allocated = true
 	v.record = &r
@@ -194,8 +202,13 @@ func (f Facts) keep(v Verdict, r v1alpha1.GlusterDevice, d *Decision) Verdict {
 		return no(v, v1alpha1.ReasonDeviceConflict, "%s. No server gets it newly, and glusterd2 makes no bricks on it: take away the record that is wrong", v.rival)
 	}
 	has := slices.Contains(f.Pod.Has, string(r.Path))
-	if v.granted = f.Registered && has || f.settled(r, d); !v.granted && !has {
-		return no(v, v1alpha1.ReasonPending, "%s", unsettled)
+	if v.granted = f.Registered && has || f.settled(r, d); !has {
+		if !v.granted {
+			return no(v, v1alpha1.ReasonPending, "%s", unsettled)
+		}
+		if v = f.admit(v, r); !v.granted {
+			return v
+		}
 	}
 	if !f.Agent.Up() {
 		v.Reason, v.Message = v1alpha1.ReasonAgentUnreachable, fmt.Sprintf("the agent of node %s is not heard: %s", f.Host, orNothing(f.Agent.Problem))
@@ -248,34 +261,6 @@ func (f Facts) waits(d decide.Device, r v1alpha1.GlusterDevice) string {
 		return "the disk was plugged in after the server started, which does not have it before its pod is replaced: delete the pod when no volume needs it"
 	}
 	return ""
-}
-
-// find returns the disk that is on record, or why it cannot be used.
-func (f Facts) find(r v1alpha1.GlusterDevice) (one decide.Device, reason, why string) {
-	on := disk.Record{Device: r}
-	var same []decide.Device
-	for _, d := range f.Agent.Devices {
-		if on.Is(f.Host, d) {
-			same = append(same, d)
-		}
-	}
-	at, there := f.Agent.Device(string(r.Path))
-	switch {
-	case there && !on.Is(f.Host, at):
-		return one, v1alpha1.ReasonDeviceConflict, fmt.Sprintf("%s is another disk than the one on record, which is %s", disk.Describe(at), identity(r))
-	case len(same) == 0:
-		return one, v1alpha1.ReasonDeviceNotFound, fmt.Sprintf("the disk on record, %s, is not on node %s", identity(r), r.Node)
-	case len(same) > 1:
-		return one, v1alpha1.ReasonDeviceConflict, fmt.Sprintf("%d devices of node %s say that they are the disk on record, %s", len(same), r.Node, identity(r))
-	case !there:
-		return one, v1alpha1.ReasonDeviceConflict, fmt.Sprintf("the disk on record, %s, has another name now: %s", identity(r), same[0].Path)
-	}
-	return at, "", ""
-}
-
-// identity is what a record has of a disk, for a person.
-func identity(r v1alpha1.GlusterDevice) string {
-	return strings.TrimSpace(strings.Join([]string{r.WWN, r.Serial}, " ")) + " of " + decide.Bytes(r.Size)
 }
 
 func (f Facts) record(path v1alpha1.DevicePath) *v1alpha1.GlusterDevice {

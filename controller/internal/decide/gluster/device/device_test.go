@@ -2,6 +2,7 @@ package device
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/gluster"
 	"quarry.storage/quarry/controller/internal/decide/gluster/workload"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/refusal"
 )
 
 const (
@@ -35,6 +37,7 @@ func scene(edits ...edit) Facts {
 			Path: path, KernelName: "sda", Type: "disk", Links: []string{path, "/dev/disk/by-id/ata-1", "/dev/disk/by-path/1"}, SizeBytes: 100 * gib, WWN: "0x1", Serial: "S1", Digest: "seen",
 			Transport: "sata", Since: noon.Add(-time.Hour),
 		}}},
+		Looked: map[v1alpha1.DevicePath]bool{path: true, "/dev/disk/by-id/wwn-9": true},
 	}
 	for _, e := range edits {
 		e(&f)
@@ -77,6 +80,24 @@ func busy(users string) edit {
 		d.Refusals = append(d.Refusals, v1alpha1.Refusal{Reason: v1alpha1.RefusalBusy, Message: "The device is in use by " + users + "."})
 	})
 }
+
+// grouped has the volume group of glusterd2 on the disk.
+var grouped = func(f *Facts) {
+	refused(v1alpha1.RefusalLVM)(f)
+	on(func(d *decide.Device) { d.VolumeGroup = workload.Group(mountedAt) })(f)
+}
+
+// active has volumes of that group in use, so that nobody opens the disk exclusively.
+func active(f *Facts) {
+	refused(v1alpha1.RefusalHeld)(f)
+	on(func(d *decide.Device) {
+		d.Refusals = append(d.Refusals, v1alpha1.Refusal{Reason: v1alpha1.RefusalBusy, Message: refusal.NotExclusive})
+	})(f)
+}
+
+// unlooked: the agent did not look at this moment. bare: the template of the workload does not have the disk.
+func unlooked(f *Facts) { f.Looked = nil }
+func bare(f *Facts)     { f.Pod.Has = nil }
 
 func member(change func(*v1alpha1.MemberSpec)) edit {
 	return func(f *Facts) {
@@ -303,9 +324,37 @@ func TestDecide(t *testing.T) {
 		"allocated, and its machine is ahead": {[]edit{recorded(time.Hour, true), on(func(d *decide.Device) { d.Since = noon.Add(-time.Second) }), func(f *Facts) {
 			f.Pod.Started = noon.Add(time.Hour)
 		}}, serves + " but Pending", ""},
-		"allocated, and its machine is behind":     {[]edit{recorded(time.Hour, true), func(f *Facts) { f.Pod.Started = noon.Add(-24 * time.Hour) }}, register, ""},
-		"allocated, and nobody saw the pod begin":  {[]edit{recorded(time.Hour, true), func(f *Facts) { f.Pod.Made = time.Time{} }}, serves + " but Pending", ""},
-		"allocated, and nobody knows when it came": {[]edit{recorded(time.Hour, true), on(func(d *decide.Device) { d.Since = time.Time{} })}, serves + " but Pending", ""},
+		"allocated, and its machine is behind":                  {[]edit{recorded(time.Hour, true), func(f *Facts) { f.Pod.Started = noon.Add(-24 * time.Hour) }}, register, ""},
+		"allocated, and nobody saw the pod begin":               {[]edit{recorded(time.Hour, true), func(f *Facts) { f.Pod.Made = time.Time{} }}, serves + " but Pending", ""},
+		"allocated, and nobody knows when it came":              {[]edit{recorded(time.Hour, true), on(func(d *decide.Device) { d.Since = time.Time{} })}, serves + " but Pending", ""},
+		"clean, and the agent did not look":                     {[]edit{unlooked}, "False Pending", "has to look at"},
+		"on record for long, and the agent did not look":        {[]edit{recorded(3*time.Minute, false), unlooked}, "False Pending", "has to look at"},
+		"allocated, and the agent did not look":                 {[]edit{recorded(time.Hour, true), unlooked}, register, ""},
+		"in no template":                                        {[]edit{recorded(time.Hour, true), bare}, register, ""},
+		"in no template, and the agent did not look":            {[]edit{recorded(time.Hour, true), bare, unlooked}, "False Pending", "has to look at"},
+		"in no template, and the agent is silent":               {[]edit{recorded(time.Hour, true), bare, silent}, "Unknown AgentUnreachable", "no server newly gets a disk that nobody looks at"},
+		"in no template, and LVM does not run":                  {[]edit{recorded(time.Hour, true), bare, func(f *Facts) { f.Agent.LVMError = "locked" }}, "Unknown Pending", "locked"},
+		"in no template, and it went":                           {[]edit{recorded(time.Hour, true), bare, func(f *Facts) { f.Agent.Devices = nil }}, "False DeviceNotFound", "is not on node n1"},
+		"in no template, and another disk came":                 {[]edit{recorded(time.Hour, true), bare, exchanged}, conflict, "another disk"},
+		"in no template, and open":                              {[]edit{recorded(time.Hour, true), bare, busy("process qemu (pid 7)")}, refuses, "not clean"},
+		"in no template, and not read":                          {[]edit{recorded(time.Hour, true), bare, on(func(d *decide.Device) { d.Digest = "" }), refused(v1alpha1.RefusalUnreadable)}, refuses, "not clean"},
+		"in no template, and chosen by a Cluster":               {[]edit{recorded(time.Hour, true), bare, cluster(func(*v1alpha1.Cluster) {})}, conflict, "chosen"},
+		"in no template, with its own group":                    {[]edit{recorded(time.Hour, true), bare, grouped, registered}, serves + " but Pending", ""},
+		"in no template, with its own group that is chosen":     {[]edit{recorded(time.Hour, true), bare, grouped, registered, cluster(func(*v1alpha1.Cluster) {})}, serves + " but Pending", ""},
+		"in no template, with its own group and volumes in use": {[]edit{recorded(time.Hour, true), bare, grouped, active, registered}, serves + " but Pending", ""},
+		"in no template, with its own group, and open":          {[]edit{recorded(time.Hour, true), bare, grouped, busy("process qemu (pid 7)")}, refuses, "not clean"},
+		"in no template, with its own group, and taken": {[]edit{recorded(time.Hour, true), bare, grouped, on(func(d *decide.Device) {
+			d.Refusals = append(d.Refusals, v1alpha1.Refusal{Reason: v1alpha1.RefusalBusy, Message: refusal.NotExclusive})
+		})}, refuses, "not clean"},
+		"in no template, with its own group and a filesystem": {[]edit{recorded(time.Hour, true), bare, grouped, refused(v1alpha1.RefusalFilesystem)}, refuses, "not clean"},
+		"in no template, with its own group, and not read":    {[]edit{recorded(time.Hour, true), bare, grouped, on(func(d *decide.Device) { d.Digest = "" })}, refuses, "not clean"},
+		"in no template, with somebody's group":               {[]edit{recorded(time.Hour, true), bare, grouped, on(func(d *decide.Device) { d.VolumeGroup = "data" })}, refuses, "do not wipe it"},
+		"a Cluster whose OSDs there a person gave up": {[]edit{cluster(func(*v1alpha1.Cluster) {}), member(func(m *v1alpha1.MemberSpec) {
+			m.Ceph = &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{Serial: "old", Replaced: true}}}
+		})}, conflict, "chosen by the spec of Cluster fast"},
+		"a Cluster with an OSD there": {[]edit{cluster(func(*v1alpha1.Cluster) {}), member(func(m *v1alpha1.MemberSpec) {
+			m.Ceph = &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{Serial: "old"}}}
+		})}, offered, ""},
 		"of two devices one after the other":       {[]edit{second}, offered, "is put on record"},
 		"what is wrong outranks what nobody knows": {[]edit{silent, second, func(f *Facts) { f.Node.Spec.Storage[1].Device = "/dev/sdb" }}, refuses, "named by a path"},
 	} {
@@ -314,6 +363,17 @@ func TestDecide(t *testing.T) {
 			d := Decide(f)
 			if got := show(d); got != row.want || !strings.Contains(d.Condition().Message, row.says) {
 				t.Errorf("got %q, %s; want %q, %q", got, d.Condition().Message, row.want, row.says)
+			}
+			f.Looked = nil
+			if d := Decide(f); d.Records != nil {
+				t.Errorf("%+v is written, and the agent did not look", d.Records)
+			}
+			for _, r := range f.Node.Spec.Devices {
+				// Nor does a server newly get anything.
+				f.Pod.Has = nil
+				if d := Decide(f); r.Allocated && slices.ContainsFunc(f.Node.Spec.Storage, func(s v1alpha1.GlusterStorage) bool { return s.Device == r.Device }) && !slices.Contains(Without(f, d), r.Device) {
+					t.Errorf("a server gets %s, and the agent did not look", r.Device)
+				}
 			}
 			for _, v := range d.Verdicts {
 				if may, reason, why := d.Registers(v.Device); may != v.Register || may == (why != "") || may == (reason != "") {
@@ -406,7 +466,6 @@ func TestWithout(t *testing.T) {
 		return func(f *Facts) { f.Pod.Started, f.Pod.Idle = time.Time{}, f.Now.Add(-ago) }
 	}
 	ended := func(f *Facts) { f.Pod.Started = time.Time{} }
-	bare := func(f *Facts) { f.Pod.Has = nil }
 	none := func(f *Facts) { f.Pod = Pod{} }
 	fresh := func(f *Facts) { f.Agent.Session = f.Now.Add(-Settled + time.Second) }
 	renamed := func(f *Facts) {
@@ -438,14 +497,17 @@ func TestWithout(t *testing.T) {
 		"the pod hangs, and the agent only just spoke": {[]edit{gone, idle(Settled), fresh}, false, gluster.No},
 		"the pod hangs, and nobody knows since when":   {[]edit{gone, idle(Settled), func(f *Facts) { f.Agent.Session = time.Time{} }}, false, gluster.No},
 		"it is gone, and was left out":                 {[]edit{gone, bare}, true, gluster.No},
-		"it is gone, and no workload is":               {[]edit{gone, none}, false, gluster.No},
+		"it is gone, and no workload is":               {[]edit{gone, none}, true, gluster.No},
 		"another one is there while the server runs":   {[]edit{exchanged}, false, gluster.No},
 		"another one is there, and no server runs":     {[]edit{exchanged, ended}, true, gluster.No},
 		"another one is there, and no workload is":     {[]edit{exchanged, none}, true, gluster.No},
 		"nobody knows":                                 {[]edit{silent}, false, gluster.Unknown},
 		"nobody knows, and the pod hangs":              {[]edit{silent, gone, idle(time.Hour)}, false, gluster.Unknown},
 		"nobody knows, and it was left out":            {[]edit{silent, bare}, true, gluster.Unknown},
-		"nobody knows, and no workload is":             {[]edit{silent, none}, false, gluster.Unknown},
+		"nobody knows, and no workload is":             {[]edit{silent, none}, true, gluster.Unknown},
+		"nobody looked":                                {[]edit{unlooked}, false, gluster.Yes},
+		"nobody looked, and no workload is":            {[]edit{unlooked, none}, true, gluster.Yes},
+		"somebody opened it, and no workload is":       {[]edit{busy("process qemu (pid 7)"), none}, true, gluster.Yes},
 		"nobody knows, and nobody has a workload":      {[]edit{func(f *Facts) { f.Host = "" }, none}, true, gluster.Unknown},
 		"it is there, and only just seen":              {[]edit{unseen}, false, gluster.Yes},
 		"it was only just seen, and no workload is":    {[]edit{unseen, none}, true, gluster.Yes},
@@ -464,10 +526,24 @@ func TestWithout(t *testing.T) {
 		}
 	}
 	for name, row := range map[string]struct {
-		edit edit
-		want bool
-	}{"nobody knows the host": {func(f *Facts) { f.Host = "" }, true}, "it was only just seen": {func(f *Facts) { f.Seen, f.Pod = nil, Pod{} }, true}, "it is there": {func(*Facts) {}, false}, "another one has it": {other("g2", 0, true), false}} {
-		if got := Decide(scene(recorded(time.Hour, true), row.edit)).Undecided(); got != row.want {
+		edits []edit
+		want  bool
+	}{
+		"nobody knows the host":                       {[]edit{func(f *Facts) { f.Host = "" }}, true},
+		"it was only just seen":                       {[]edit{func(f *Facts) { f.Seen, f.Pod = nil, Pod{} }}, true},
+		"it is there":                                 {nil, false},
+		"another one has it":                          {[]edit{other("g2", 0, true)}, false},
+		"it is there, and no workload is":             {[]edit{none}, false},
+		"no workload is, and nobody looked":           {[]edit{none, unlooked}, true},
+		"no workload is, and the agent is silent":     {[]edit{none, silent}, true},
+		"no workload is, and somebody opened it":      {[]edit{none, busy("process qemu (pid 7)")}, true},
+		"no workload is, and it is gone for long":     {[]edit{none, gone}, false},
+		"no workload is, and it just went":            {[]edit{none, away(Settled - time.Second)}, true},
+		"no workload is, and the agent just spoke":    {[]edit{none, gone, fresh}, true},
+		"no workload is, and another disk is there":   {[]edit{none, exchanged}, false},
+		"no workload is, and a volume group is on it": {[]edit{none, refused(v1alpha1.RefusalLVM), on(func(d *decide.Device) { d.VolumeGroup = "data" })}, true},
+	} {
+		if got := Decide(scene(append([]edit{recorded(time.Hour, true)}, row.edits...)...)).Undecided(); got != row.want {
 			t.Errorf("%s: undecided %t", name, got)
 		}
 	}

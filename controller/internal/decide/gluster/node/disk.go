@@ -28,6 +28,17 @@ func (f Facts) withDisks(stages []stage) []stage {
 	return slices.Insert(stages, 1, own)
 }
 
+// Refuse says that a device was not registered after all, as the last look before it found why not.
+func (p *Plan) Refuse(reason, why string) {
+	for i := range p.Conditions {
+		if c := &p.Conditions[i]; c.Reason == v1alpha1.ReasonStepTaken && (c.Type == v1alpha1.ConditionDevicesReady || c.Type == v1alpha1.ConditionReady) {
+			p.Message = strings.Replace(p.Message, c.Message, "", 1)
+			c.Reason, c.Message = reason, why
+		}
+	}
+	p.Message = strings.TrimSpace(why + " " + strings.TrimSpace(p.Message))
+}
+
 // steps registers devices, and enables and disables them. A disk that is not there gets no bricks; one of which nobody knows stays as it is.
 func (f Facts) steps(id string, own []gluster.Device) []Step {
 	allowed := slices.DeleteFunc(slices.Clone(f.Devices), func(path string) bool { _, barred := f.Barred[path]; return barred })

@@ -269,3 +269,21 @@ func TestReconcile_diskGone(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestPlan_refuse: a device that the last look kept from being registered is told as refused, and not as a step that was taken.
+func TestPlan_refuse(t *testing.T) {
+	f := scene()
+	for _, e := range []edit{disks(metav1.ConditionTrue, true), devicesAre()} {
+		e(f)
+	}
+	p := Reconcile(*f)
+	p.Refuse(v1alpha1.ReasonDeviceRefused, "glusterd2 is not told of it: it is open.")
+	for _, c := range p.Conditions {
+		if refused := c.Type == v1alpha1.ConditionDevicesReady || c.Type == v1alpha1.ConditionReady; refused != (c.Reason == v1alpha1.ReasonDeviceRefused && c.Status == metav1.ConditionFalse && strings.Contains(c.Message, "it is open")) {
+			t.Errorf("%+v", c)
+		}
+	}
+	if p.Message != "glusterd2 is not told of it: it is open." {
+		t.Errorf("%q", p.Message)
+	}
+}

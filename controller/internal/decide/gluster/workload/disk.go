@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,9 @@ func Disk(r v1alpha1.GlusterDevice) string {
 	sum := sha256.Sum256([]byte("disk " + string(r.Node) + " " + string(r.Device)))
 	return "/dev/gluster/" + hex.EncodeToString(sum[:8])
 }
+
+// Group is the volume group that glusterd2 makes on a device of the server's pod.
+func Group(path string) string { return "gluster" + strings.ReplaceAll(path, "/", "-") }
 
 // allocated returns the record of a device that the server has; nil for a claim, and while the server does not have it.
 func allocated(n *v1alpha1.GlusterNode, s v1alpha1.GlusterStorage) *v1alpha1.GlusterDevice {

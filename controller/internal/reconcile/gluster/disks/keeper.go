@@ -34,18 +34,23 @@ type Kept struct {
 	Written, Dropped bool
 }
 
-// Keep decides about the disks of a node, and writes what goes on record. The node then has the records that the API server has.
+// Keep decides about the disks of a node, and writes what goes on record. The node then has the records that the API server has. Before anything is done with a disk for the first time, the API server
+// itself is read, and the agent looks at the disk.
 func (k Keeper) Keep(ctx context.Context, s Subject) (Kept, error) {
 	f, err := k.look(ctx, k.Client, s, false, client.MatchingFields{kube.MemberNode: spec.Host(s.Node, s.Nodes)})
 	if err != nil {
 		return Kept{}, err
 	}
 	d := device.Decide(f)
-	if d.Records != nil {
+	if _, _, waits := d.Looks(); waits {
 		if f, err = k.look(ctx, k.Live, s, true); err != nil {
 			return Kept{}, err
 		}
 		d = device.Decide(f)
+		for one, at, waits := d.Looks(); waits; one, at, waits = d.Looks() {
+			k.inspect(ctx, &f, one, at)
+			d = device.Decide(f)
+		}
 	}
 	out := Kept{Decision: d, Without: device.Without(f, d)}
 	if d.Records == nil {
@@ -56,14 +61,15 @@ func (k Keeper) Keep(ctx context.Context, s Subject) (Kept, error) {
 	return out, err
 }
 
-// MayRegister reports whether glusterd2 may be told of a device at this moment, by what the API server itself and the agent say.
-func (k Keeper) MayRegister(ctx context.Context, s Subject, path v1alpha1.DevicePath) (bool, error) {
+// MayRegister reports whether glusterd2 may be told of a device on record at this moment, by what the API server itself and the agent say, or says why not.
+func (k Keeper) MayRegister(ctx context.Context, s Subject, r v1alpha1.GlusterDevice) (may bool, reason, why string, err error) {
 	f, err := k.look(ctx, k.Live, s, true)
 	if err != nil {
-		return false, err
+		return false, "", "", err
 	}
-	may, _, _ := device.Decide(f).Registers(path)
-	return may, nil
+	k.inspect(ctx, &f, r.Device, string(r.Path))
+	may, reason, why = device.Decide(f).Registers(r.Device)
+	return may, reason, why, nil
 }
 
 // write puts records on a node, those that are new with the time of the write, and reports whether the API server kept them. One whose definition of GlusterNodes is of an earlier version

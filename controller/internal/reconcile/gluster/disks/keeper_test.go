@@ -2,6 +2,8 @@ package disks
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,9 +27,21 @@ const path = "/dev/disk/by-id/a"
 type machine struct {
 	reported, now decide.Node
 	err           error
+	// inspect changes what the agent sees when it looks at a disk; unseen is why it cannot look. looks counts.
+	inspect func(*decide.Device)
+	unseen  error
+	looks   int
 }
 
 func (m *machine) Node(string) decide.Node { return m.reported }
+
+func (m *machine) Inspect(_ context.Context, _ string, d decide.Device) (decide.Device, error) {
+	m.looks++
+	if m.inspect != nil {
+		m.inspect(&d)
+	}
+	return d, m.unseen
+}
 
 func (m *machine) Ask(context.Context, string) (decide.Node, error) { return m.now, m.err }
 
@@ -107,8 +121,8 @@ func TestKeeper(t *testing.T) {
 		if got := w.records(); err != nil || kept.Dropped || len(got) != 1 || got[0].Allocated != allocated {
 			t.Fatalf("%v, %+v: %+v", err, kept, got)
 		}
-		if may, err := w.keeper.MayRegister(t.Context(), w.subject(), path); err != nil || may != allocated {
-			t.Errorf("allocated %t, may be registered %t, %v", allocated, may, err)
+		if may, _, why, err := w.keeper.MayRegister(t.Context(), w.subject(), v1alpha1.GlusterDevice{Device: path, Path: path}); err != nil || may != allocated || may == (why != "") {
+			t.Errorf("allocated %t, may be registered %t, %s, %v", allocated, may, why, err)
 		}
 		w.now = w.now.Add(2 * time.Minute)
 	}
@@ -149,8 +163,8 @@ func TestKeeper_lateCache(t *testing.T) {
 		if kept, err := w.keeper.Keep(t.Context(), w.subject()); err != nil || kept.Written || w.records()[0].Allocated != allocated {
 			t.Errorf("allocated: %v, %+v", err, kept)
 		}
-		if may, err := w.keeper.MayRegister(t.Context(), w.subject(), path); may || err != nil {
-			t.Errorf("registered: %t, %v", may, err)
+		if may, _, why, err := w.keeper.MayRegister(t.Context(), w.subject(), n.Spec.Devices[0]); may || why == "" || err != nil {
+			t.Errorf("registered: %t, %s, %v", may, why, err)
 		}
 	}
 }
@@ -200,6 +214,73 @@ func TestKeeper_registered(t *testing.T) {
 	}
 }
 
+// opened is what a look at a disk sees once somebody has it open.
+func opened(d *decide.Device) {
+	d.Refusals = append(slices.Clone(d.Refusals), v1alpha1.Refusal{Reason: v1alpha1.RefusalBusy, Message: "The device is in use by process qemu (pid 7)."})
+}
+
+// TestKeeper_admits: a server whose template does not have a disk gets it only after the agent looked, whatever a record says that came with a restore. One that has it keeps it, and the agent is left
+// alone then.
+func TestKeeper_admits(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(*machine)
+		has    bool
+		out    bool
+		looks  int
+	}{
+		"all is well":                        {func(*machine) {}, false, false, 1},
+		"somebody opened it":                 {func(m *machine) { m.inspect = opened }, false, true, 1},
+		"the agent cannot look":              {func(m *machine) { m.unseen = context.DeadlineExceeded }, false, true, 1},
+		"the agent is not heard":             {func(m *machine) { m.reported.Agent = decide.AgentUnreachable }, false, true, 0},
+		"the agent does not answer now":      {func(m *machine) { m.err = context.DeadlineExceeded }, false, true, 0},
+		"it has it, and somebody opened it":  {func(m *machine) { m.inspect = opened }, true, false, 0},
+		"it has it, and nobody is heard":     {func(m *machine) { m.reported.Agent = decide.AgentUnreachable }, true, false, 0},
+		"another disk is under its path now": {func(m *machine) { m.now.Devices = []decide.Device{{Path: path, Type: "disk", WWN: "x", Digest: "d"}} }, false, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			n := w.subject().Node
+			n.Spec.Devices = []v1alpha1.GlusterDevice{{
+				Device: path, Path: path, Node: "n1", WWN: "w", Serial: "S", Size: 1, Recorded: metav1.NewTime(w.now.Add(-time.Hour)), Allocated: true,
+			}}
+			if err := w.live.Update(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+			row.change(w.agent)
+			s := w.subject()
+			if !row.has {
+				s.Pod = device.Pod{}
+			}
+			kept, err := w.keeper.Keep(t.Context(), s)
+			if err != nil || (len(kept.Without) == 1) != row.out || w.agent.looks != row.looks {
+				t.Errorf("%v: without %v after %d looks", err, kept.Without, w.agent.looks)
+			}
+		})
+	}
+}
+
+// TestKeeper_looksAtOne: a disk that the agent refuses at that moment keeps no other one of the node from its record, and each is looked at once.
+func TestKeeper_looksAtOne(t *testing.T) {
+	w := newWorld(t)
+	const second = "/dev/disk/by-id/b"
+	w.agent.now.Devices = append(w.agent.now.Devices, decide.Device{Path: second, Type: "disk", WWN: "w2", Serial: "S2", SizeBytes: 1, Digest: "d"})
+	w.agent.reported = w.agent.now
+	w.agent.inspect = func(d *decide.Device) {
+		if d.Path == path {
+			opened(d)
+		}
+	}
+	n := w.subject().Node
+	n.Spec.Storage = append(n.Spec.Storage, v1alpha1.GlusterStorage{Device: second})
+	if err := w.live.Update(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := w.keeper.Keep(t.Context(), w.subject())
+	if got := w.records(); err != nil || !kept.Written || len(got) != 1 || got[0].Device != second || w.agent.looks != 2 {
+		t.Errorf("%v, %+v after %d looks", err, got, w.agent.looks)
+	}
+}
+
 // TestKeeper_asks: the agent is asked before a disk goes on record, is allocated or registered. What it reported before does not count then, and nothing is done while it does not answer.
 func TestKeeper_asks(t *testing.T) {
 	clean := newWorld(t).agent.now
@@ -208,8 +289,10 @@ func TestKeeper_asks(t *testing.T) {
 			m.now.Devices = []decide.Device{clean.Devices[0]}
 			m.now.Devices[0].Refusals = []v1alpha1.Refusal{{Reason: v1alpha1.RefusalFilesystem, Message: "It has a filesystem."}}
 		},
-		"the disk is gone by now": func(m *machine) { m.now.Devices = nil },
-		"it does not answer":      func(m *machine) { m.err = context.DeadlineExceeded },
+		"the disk is gone by now":  func(m *machine) { m.now.Devices = nil },
+		"it does not answer":       func(m *machine) { m.err = context.DeadlineExceeded },
+		"somebody opened it since": func(m *machine) { m.inspect = opened },
+		"it cannot look":           func(m *machine) { m.unseen = errors.New("unknown method InspectDevice") },
 	} {
 		w := newWorld(t)
 		change(w.agent)
@@ -229,8 +312,8 @@ func TestKeeper_asks(t *testing.T) {
 			if kept, err := w.keeper.Keep(t.Context(), w.subject()); err != nil || kept.Written || w.records()[0].Allocated != allocated {
 				t.Errorf("%s: allocated: %v, %+v", name, err, kept)
 			}
-			if may, err := w.keeper.MayRegister(t.Context(), w.subject(), path); may || err != nil {
-				t.Errorf("%s: registered: %t, %v", name, may, err)
+			if may, _, why, err := w.keeper.MayRegister(t.Context(), w.subject(), n.Spec.Devices[0]); may || why == "" || err != nil {
+				t.Errorf("%s: registered: %t, %s, %v", name, may, why, err)
 			}
 		}
 	}

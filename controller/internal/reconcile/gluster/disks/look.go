@@ -4,6 +4,7 @@ package disks
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +23,8 @@ type Agents interface {
 	Node(name string) decide.Node
 	// Ask asks the agent of a node for its devices at this moment.
 	Ask(ctx context.Context, name string) (decide.Node, error)
+	// Inspect has the agent of a node look at one device at this moment: it opens the device exclusively, and looks for users.
+	Inspect(ctx context.Context, name string, d decide.Device) (decide.Device, error)
 }
 
 // Subject is a GlusterNode with disks of a node of Kubernetes, and what the pass knows of it.
@@ -55,6 +58,28 @@ func (k Keeper) agent(ctx context.Context, host string, ask bool) decide.Node {
 		return n
 	}
 	return now
+}
+
+// inspect has the agent look at a device, and puts what it sees in place of what it reported. A device that it could not look at is one that could not be read.
+func (k Keeper) inspect(ctx context.Context, f *device.Facts, one v1alpha1.DevicePath, at string) {
+	if f.Looked == nil {
+		f.Looked = map[v1alpha1.DevicePath]bool{}
+	}
+	f.Looked[one] = true
+	i := slices.IndexFunc(f.Agent.Devices, func(d decide.Device) bool { return d.Is(at) })
+	if i < 0 || !f.Agent.Up() {
+		// What is not there, or not heard, is refused for that.
+		return
+	}
+	d := f.Agent.Devices[i]
+	now, err := k.Agents.Inspect(ctx, f.Host, d)
+	if err != nil {
+		now = d
+		now.Digest = ""
+		now.Refusals = append(slices.Clone(d.Refusals), v1alpha1.Refusal{Reason: v1alpha1.RefusalUnreadable, Message: fmt.Sprintf("The agent could not look at it at this moment: %s.", err)})
+	}
+	f.Agent.Devices = slices.Clone(f.Agent.Devices)
+	f.Agent.Devices[i] = now
 }
 
 // look returns what is known of the disks of a node. A cache looks at the Members of the node of Kubernetes; the API server itself at all of them, for disks that another node may see.
