@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -128,17 +129,17 @@ func WatchLate(mapper meta.RESTMapper, c controller.Controller, of func(schema.G
 var untilServed = 30 * time.Second
 
 // Later returns a source of requests for what happens to objects of a kind whose definition may be missing, and may come later. Unlike a plain watch it keeps no controller from starting: each of them waits for all that the cache
-// has begun with. So the cache begins with the kind once live, the API server itself, lists it; list is an empty list of the kind.
-func Later(c cache.Cache, live client.Reader, list client.ObjectList, o client.Object, h handler.EventHandler, which ...predicate.Predicate) source.Source {
+// has begun with. So the cache begins with the kind once api, the API server itself, lists it; list is an empty list of the kind.
+func Later(c cache.Cache, api client.Reader, list client.ObjectList, o client.Object, h handler.EventHandler, which ...predicate.Predicate) source.Source {
 	return source.Func(func(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		pause := untilServed
 		go func() {
 			served := func(ctx context.Context) (bool, error) {
-				err := live.List(ctx, list, client.Limit(1))
+				err := api.List(ctx, list, client.Limit(1))
 				if err == nil {
 					_, err = c.GetInformer(ctx, o, cache.BlockUntilSynced(false))
 				}
-				if err != nil && !meta.IsNoMatchError(err) {
+				if err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 					logf.FromContext(ctx).Error(err, "Failed to watch a kind, trying again", "kind", fmt.Sprintf("%T", o))
 				}
 				return err == nil, nil

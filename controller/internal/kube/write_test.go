@@ -4,8 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -278,7 +285,7 @@ func TestStorages(t *testing.T) {
 	}
 }
 
-// TestGlusterNodes: an API server that knows no such kind has none. One that does not say has nobody knows which. A definition that was deleted is told apart from one that is not served.
+// TestGlusterNodes: an API server that has no definition of them has none. One that does not say has nobody knows which, whether it has the definition and does not serve it, or does not answer.
 func TestGlusterNodes(t *testing.T) {
 	s := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(s); err != nil {
@@ -286,22 +293,28 @@ func TestGlusterNodes(t *testing.T) {
 	}
 	c := fake.NewClientBuilder().WithScheme(s).WithObjects(&v1alpha1.GlusterNode{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}}).Build()
 	kind := schema.GroupResource{Group: v1alpha1.Group, Resource: "glusternodes"}
-	missing := apierrors.NewNotFound(kind, "")
+	missing, forbidden := apierrors.NewNotFound(kind, ""), apierrors.NewForbidden(kind, "", errors.New("no"))
 	for name, row := range map[string]struct {
-		err, definition error
+		definition, err error
 		nodes           int
 		fails           string
+		lists           int
 	}{
-		"there is one":                   {nil, nil, 1, ""},
-		"there is no such kind":          {fmt.Errorf("list: %w", &meta.NoKindMatchError{}), nil, 0, ""},
-		"it was not found":               {missing, nil, 0, "deploy/crd"},
-		"the definition is gone":         {missing, missing, 0, ""},
-		"nobody knows of the definition": {missing, errors.New("no answer"), 0, "deploy/crd"},
-		"it may not be read":             {apierrors.NewForbidden(kind, "", errors.New("no")), nil, 0, "has no right to list glusternodes, apply deploy/base again"},
-		"the API server is quiet":        {errors.New("no answer"), missing, 0, "no answer"},
+		"there is one":                          {nil, nil, 1, "", 1},
+		"there is no definition":                {missing, nil, 0, "", 0},
+		"the definition is not served":          {nil, missing, 0, "deploy/crd", 1},
+		"this process does not know it yet":     {nil, fmt.Errorf("list: %w", &meta.NoKindMatchError{}), 0, "deploy/crd", 1},
+		"nobody knows of the definition":        {errors.New("no answer"), nil, 0, "no answer", 0},
+		"this process knows no definitions":     {&meta.NoKindMatchError{}, nil, 0, "deploy/crd", 0},
+		"the definition may not be read":        {forbidden, nil, 0, "has no right to read the definition of glusternodes, apply deploy/base again", 0},
+		"they may not be read":                  {nil, forbidden, 0, "has no right to list glusternodes, apply deploy/base again", 1},
+		"the API server is quiet in between":    {nil, errors.New("no answer"), 0, "no answer", 1},
+		"it takes too long to say how they are": {nil, context.DeadlineExceeded, 0, "deadline", 1},
 	} {
+		lists := 0
 		r := interceptor.NewClient(c, interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				lists++
 				if row.err != nil {
 					return row.err
 				}
@@ -312,17 +325,72 @@ func TestGlusterNodes(t *testing.T) {
 			},
 		})
 		nodes, err := GlusterNodes(t.Context(), r)
-		if len(nodes) != row.nodes || (err != nil) != (row.fails != "") || err != nil && !strings.Contains(err.Error(), row.fails) {
-			t.Errorf("%s: %d, %v", name, len(nodes), err)
+		if len(nodes) != row.nodes || (err != nil) != (row.fails != "") || err != nil && !strings.Contains(err.Error(), row.fails) || lists != row.lists {
+			t.Errorf("%s: %d, %v, after %d lists", name, len(nodes), err, lists)
 		}
+	}
+	if _, err := GlusterNodes(t.Context(), nil); err == nil {
+		t.Error("without an API server there are none")
 	}
 }
 
-// reads is a reader whose lists come to an end by a function, and that counts them.
+// TestNewGlusterNodeAPI: it reads GlusterNodes and their definition, asks for no other thing, and waits for no API server that does not answer.
+func TestNewGlusterNodeAPI(t *testing.T) {
+	s := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var asked []string
+	gone := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		asked = append(asked, r.URL.Path)
+		mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasSuffix(r.URL.Path, "/glusternodes") {
+			fmt.Fprintf(w, `{"kind":"GlusterNodeList","apiVersion":%q,"items":[{"metadata":{"name":"a","namespace":"b"}}]}`, v1alpha1.GroupVersion)
+			return
+		}
+		fmt.Fprint(w, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"glusternodes.quarry.storage"}}`)
+	}))
+	defer server.Close()
+	api, err := NewGlusterNodeAPI(&rest.Config{Host: server.URL}, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := GlusterNodes(t.Context(), api)
+	want := []string{"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/glusternodes.quarry.storage", "/apis/quarry.storage/v1alpha1/glusternodes"}
+	if err != nil || len(nodes) != 1 || !slices.Equal(asked, want) {
+		t.Errorf("%d, %v, asked for %q", len(nodes), err, asked)
+	}
+	hung := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-gone }))
+	defer hung.Close()
+	defer close(gone)
+	api, err = newGlusterNodeAPI(&rest.Config{Host: hung.URL}, s, 50*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := GlusterNodes(context.Background(), api); err == nil {
+		t.Error("an API server that does not answer has none")
+	}
+}
+
+// reads is a reader whose lists, and whose definitions, come to an end by a function, and that counts them.
 type reads struct {
 	client.Reader
 	list func(ctx context.Context, into *v1alpha1.GlusterNodeList) error
-	n    int
+	// undefined: the definition is not found.
+	undefined bool
+	n         int
+}
+
+func (r *reads) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	if r.undefined {
+		r.n++
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "customresourcedefinitions"}, "")
+	}
+	return nil
 }
 
 func (r *reads) List(ctx context.Context, into client.ObjectList, _ ...client.ListOption) error {
@@ -336,11 +404,10 @@ func (r *reads) List(ctx context.Context, into client.ObjectList, _ ...client.Li
 
 // TestGlusterNodeReader: a cache that never comes to an end keeps nobody waiting, and what the API server says is asked once in a while where there is no such kind, or no right.
 func TestGlusterNodeReader(t *testing.T) {
-	one := func(_ context.Context, l *v1alpha1.GlusterNodeList) error {
+	one := func(ctx context.Context, l *v1alpha1.GlusterNodeList) error {
 		l.Items = make([]v1alpha1.GlusterNode, 1)
-		return nil
+		return ctx.Err()
 	}
-	undefined := func(context.Context, *v1alpha1.GlusterNodeList) error { return &meta.NoKindMatchError{} }
 	forbidden := func(context.Context, *v1alpha1.GlusterNodeList) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "glusternodes"}, "", errors.New("no"))
 	}
@@ -348,45 +415,60 @@ func TestGlusterNodeReader(t *testing.T) {
 		<-ctx.Done()
 		return apierrors.NewTimeoutError("failed waiting for the informer to sync", 0)
 	}
-	type list = func(context.Context, *v1alpha1.GlusterNodeList) error
 	for name, row := range map[string]struct {
-		cached, live list
-		nodes        int
-		fails        string
-		// reads of either in ten passes.
-		ofCache, ofLive int
+		cached, api *reads
+		nodes       int
+		fails       string
+		// ofCache and ofAPI are the reads of either in ten passes at one moment, after the given time in one more, and how long the ten took.
+		ofCache, ofAPI int
+		again          time.Duration
+		then           [2]int
+		took           time.Duration
 	}{
-		"the cache has it":           {one, one, 1, "", 9, 1},
-		"there is no such kind":      {hangs, undefined, 0, "", 0, 1},
-		"the cache is not there":     {hangs, one, 1, "", 1, 10},
-		"there is no right":          {hangs, forbidden, 0, "has no right to list glusternodes", 0, 1},
-		"nobody asks the API server": {hangs, nil, 0, "failed waiting", 1, 0},
+		"the cache has it":           {&reads{list: one}, &reads{list: one}, 1, "", 9, 1, time.Hour, [2]int{10, 1}, 0},
+		"there is no such kind":      {&reads{list: hangs}, &reads{undefined: true}, 0, "", 0, 1, untilServed - time.Second, [2]int{0, 1}, 0},
+		"nor a while later":          {&reads{list: hangs}, &reads{undefined: true}, 0, "", 0, 1, untilServed, [2]int{0, 2}, 0},
+		"the cache is not there":     {&reads{list: hangs}, &reads{list: one}, 1, "", 1, 10, untilServed, [2]int{2, 11}, patience},
+		"there is no right":          {&reads{list: hangs}, &reads{list: forbidden}, 0, "has no right to list glusternodes", 0, 1, UntilBlind - time.Second, [2]int{0, 1}, 0},
+		"nor seconds later":          {&reads{list: hangs}, &reads{list: forbidden}, 0, "has no right to list glusternodes", 0, 1, UntilBlind, [2]int{0, 2}, 0},
+		"the API server hangs":       {&reads{list: hangs}, &reads{list: hangs}, 0, "failed waiting", 0, 1, UntilBlind, [2]int{0, 2}, liveLimit},
+		"nobody asks the API server": {&reads{list: hangs}, nil, 0, "failed waiting", 1, 0, UntilBlind, [2]int{2, 0}, patience},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var g GlusterNodeReader
-			cached, live := &reads{list: row.cached}, &reads{list: row.live}
-			var second client.Reader = live
-			if row.live == nil {
-				second = nil
-			}
-			for range 10 {
-				nodes, err := g.List(t.Context(), cached, second)
-				if len(nodes) != row.nodes || (err != nil) != (row.fails != "") || err != nil && !strings.Contains(err.Error(), row.fails) {
-					t.Fatalf("%d, %v", len(nodes), err)
+			synctest.Test(t, func(t *testing.T) {
+				var g GlusterNodeReader
+				var api client.Reader
+				counts := row.api
+				if api = counts; counts == nil {
+					api, counts = nil, &reads{}
 				}
-			}
-			if row.live != nil {
+				list := func() {
+					t.Helper()
+					nodes, err := g.List(t.Context(), row.cached, api)
+					if len(nodes) != row.nodes || (err != nil) != (row.fails != "") || err != nil && !strings.Contains(err.Error(), row.fails) {
+						t.Fatalf("%d, %v", len(nodes), err)
+					}
+				}
+				began := time.Now()
+				for range 10 {
+					list()
+				}
+				if row.cached.n != row.ofCache || counts.n != row.ofAPI || time.Since(began) != row.took {
+					t.Errorf("the cache was read %d times, the API server %d, in %v", row.cached.n, counts.n, time.Since(began))
+				}
+				time.Sleep(row.again)
+				list()
+				if got := [2]int{row.cached.n, counts.n}; got != row.then {
+					t.Errorf("%v later the cache and the API server were read %v times in all, want %v", row.again, got, row.then)
+				}
+				if api == nil {
+					return
+				}
 				g.Forget()
-				c, l := *cached, *live
-				c.list, l.list = one, one
-				if nodes, err := g.List(t.Context(), &c, &l); err != nil || len(nodes) != 1 {
+				if nodes, err := g.List(t.Context(), &reads{list: one}, &reads{list: one}); err != nil || len(nodes) != 1 {
 					t.Errorf("it was forgotten: %d, %v", len(nodes), err)
 				}
-			}
-			if cached.n != row.ofCache || live.n != row.ofLive {
-				t.Errorf("the cache was read %d times, the API server %d", cached.n, live.n)
-			}
+			})
 		})
 	}
 }

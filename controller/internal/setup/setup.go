@@ -232,8 +232,12 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	if err := certificates.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("add reconciler of certificates: %w", err)
 	}
+	records, err := kube.NewGlusterNodeAPI(mgr.GetConfig(), mgr.GetScheme())
+	if err != nil {
+		return fmt.Errorf("make reader of glusternodes: %w", err)
+	}
 	nodes := &storagenode.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pool: pool, Namespaces: agentsIn(cfg.Namespace, cfg.AgentNamespace), Port: cfg.AgentPort,
+		Client: mgr.GetClient(), Records: records, Pool: pool, Namespaces: agentsIn(cfg.Namespace, cfg.AgentNamespace), Port: cfg.AgentPort,
 	}
 	if err := nodes.SetupWithManager(ctx, mgr, pool.Changes()); err != nil {
 		return fmt.Errorf("add reconciler of storagenodes: %w", err)

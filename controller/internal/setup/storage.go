@@ -159,8 +159,12 @@ func storages(
 	if err != nil {
 		return fmt.Errorf("index members: %w", err)
 	}
+	records, err := kube.NewGlusterNodeAPI(mgr.GetConfig(), mgr.GetScheme())
+	if err != nil {
+		return fmt.Errorf("make reader of glusternodes: %w", err)
+	}
 	cfg := storage.Config{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Drivers: drivers, Events: mgr.GetEventRecorder("quarry-controller"),
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Drivers: drivers, Events: mgr.GetEventRecorder("quarry-controller"),
 		Now: time.Now, Profiles: k.profile, Told: &members.told, Watched: &members.watched,
 	}
 	for _, one := range all {

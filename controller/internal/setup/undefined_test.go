@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -80,8 +82,27 @@ func TestRun_withoutGlusterNodes(t *testing.T) {
 			t.Error("a disk on record was taken")
 		}
 		s.undefined()
-		s.device(t, "sdc", "the Cluster's, as the GlusterNode went with the definition", func(d v1alpha1.NodeDevice) bool { return d.InUseBy == "Cluster "+s.cluster.Name })
+		nudge := s.nudges()
+		s.device(t, "sdc", "the Cluster's, as the GlusterNode went with the definition", func(d v1alpha1.NodeDevice) bool {
+			nudge()
+			return d.InUseBy == "Cluster "+s.cluster.Name
+		})
 	})
+}
+
+// nudges returns what has the Cluster looked at, once a second at most: it is looked at again by itself only after a minute.
+func (s *site) nudges() func() {
+	last, n := time.Time{}, 0
+	return func() {
+		if time.Since(last) < time.Second {
+			return
+		}
+		last, n = time.Now(), n+1
+		c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: s.cluster.Name}}
+		if err := s.admin.Patch(context.Background(), c, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"test/nudge":"%d"}}}`, n))); err != nil {
+			s.t.Error(err)
+		}
+	}
 }
 
 // keep creates a GlusterNode that goes with the test. Only who gives its UID deletes one.

@@ -2,12 +2,18 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -50,5 +56,66 @@ func TestReconcile_recordedDisk(t *testing.T) {
 	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 	if got := s.disksOf("n1", string(s.get("pool").UID)); !slices.Equal(got, []string{"sdb", "sdc"}) {
 		t.Errorf("disks of the group: %v", got)
+	}
+}
+
+// unreadable is a client that lists no GlusterNodes, as without the right to.
+func unreadable(c client.WithWatch) client.WithWatch {
+	return interceptor.NewClient(c, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		if _, is := list.(*v1alpha1.GlusterNodeList); is {
+			return errors.New("connection refused")
+		}
+		return c.List(ctx, list, opts...)
+	}})
+}
+
+// TestReconcile_unreadKeepsApproval: while nobody knows which disks are on record, a step that takes one is away. An approval that comes meanwhile, and one that came before, are neither used up nor
+// dropped, and the step is taken once the records can be read.
+func TestReconcile_unreadKeepsApproval(t *testing.T) {
+	for name, at := range map[string]func(s *suite, c *v1alpha1.Cluster){
+		"on the Cluster": func(s *suite, c *v1alpha1.Cluster) { s.approve(c.Status.Plan.Digest) },
+		"on the Member": func(s *suite, _ *v1alpha1.Cluster) {
+			m := s.member("pool", "n1")
+			if m.Status.Plan == nil {
+				t.Fatal("the plan is gone")
+			}
+			metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1alpha1.AnnotationApprove, m.Status.Plan.Digest)
+			if err := s.client.Update(context.Background(), m); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSuite(t, map[string][]string{"n1": {"sdb", "sdc"}})
+			a := s.agents["n1"]
+			a.Format("sdc", "ext4", "old", "u-1")
+			s.add("pool", wipeOf(a.Path("sdc"), ""), "n1")
+			c := s.until("pool", hasCondition(v1alpha1.ConditionPlanApproved, isFalse, v1alpha1.ReasonApprovalRequired))
+			s.drain()
+			s.restartController()
+			s.r.Client, s.r.Records = unreadable(s.client), unreadable(s.client)
+			for range 3 {
+				if err := s.reconcile("pool"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			at(s, c)
+			for range 4 {
+				result, err := s.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "pool"}})
+				if err != nil || result.RequeueAfter == 0 || result.RequeueAfter > kube.UntilBlind {
+					t.Errorf("it is looked at again after %v, %v", result.RequeueAfter, err)
+				}
+			}
+			c = s.get("pool")
+			m := s.member("pool", "n1")
+			if c.Annotations[v1alpha1.AnnotationApprove] == "" && m.Annotations[v1alpha1.AnnotationApprove] == "" || m.Status.Plan == nil || a.IsEmpty("sdc") {
+				t.Fatalf("the approval is gone, or was carried out (%t): %v, %v, %+v; %q", a.IsEmpty("sdc"), c.Annotations, m.Annotations, m.Status.Plan, s.drain())
+			}
+			s.restartController()
+			c = s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+			if got := s.disksOf("n1", string(c.UID)); !slices.Equal(got, []string{"sdb", "sdc"}) {
+				t.Errorf("disks of the group: %v", got)
+			}
+		})
 	}
 }

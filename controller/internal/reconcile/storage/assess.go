@@ -68,7 +68,7 @@ func (s *scope) judgeWhole() {
 	shown := s.before.StorageStatus().Plan
 	s.verdict = backend.Approve(backend.Request{
 		Mode: s.common.Approval, UID: uid, Steps: s.whole.Steps, Recorded: backend.WholePlan(uid, shown, approval),
-		Approval: approval, Pick: backend.Pick(shown, approval), Offer: s.offer, Silent: s.whole.Silent,
+		Approval: approval, Pick: backend.Pick(shown, approval), Offer: s.offer, Silent: s.whole.Silent || s.veiled(backend.WholePlan(uid, shown, approval), s.whole.Steps),
 	})
 	s.wholeFailure = work.Failure{}
 	for _, step := range s.whole.Steps {
@@ -107,7 +107,7 @@ func (s *scope) judge(name string) backend.HostHealth {
 	if h.Object != nil {
 		h.Verdict = backend.Approve(backend.Request{
 			Mode: s.common.Approval, UID: string(h.Object.UID), Steps: h.Decided.Steps, Recorded: h.Object.Status.Plan,
-			Approval: h.Object.Annotations[v1alpha1.AnnotationApprove], Offer: s.offer, Silent: !h.Facts.Up || quiesced && !h.Leaving.Active,
+			Approval: h.Object.Annotations[v1alpha1.AnnotationApprove], Offer: s.offer, Silent: !h.Facts.Up || quiesced && !h.Leaving.Active || s.veiled(h.Object.Status.Plan, h.Decided.Steps),
 		})
 	}
 	if f, ok := s.failures[work.Place{Host: name}]; ok && len(h.Decided.Steps) > 0 {
@@ -119,6 +119,13 @@ func (s *scope) judge(name string) backend.HostHealth {
 	h.WantedAgain = h.Flags.ShouldDestroy() && s.wanted(name)
 	h.Removed = s.nothingLeft(h, node, volumes)
 	return h
+}
+
+// veiled reports whether steps of a plan may be away only because nobody knows which devices are on record: such a plan is neither over nor void.
+func (s *scope) veiled(p *v1alpha1.Plan, steps []backend.Step) bool {
+	return s.world.Unread != "" && p != nil && slices.ContainsFunc(p.Steps, func(was v1alpha1.PlanStep) bool {
+		return !slices.ContainsFunc(steps, func(is backend.Step) bool { return is.Digest() == was.Digest })
+	})
 }
 
 // holding names what keeps a member from being removed: each volume once, by its PersistentVolume if it has one. A person may remove by hand

@@ -32,6 +32,7 @@ import (
 // +kubebuilder:rbac:groups=quarry.storage,resources=members/status,verbs=patch
 // +kubebuilder:rbac:groups=quarry.storage,resources=storagenodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=quarry.storage,resources=glusternodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch;create;patch;delete
@@ -84,6 +85,8 @@ type Config struct {
 	// Client reads from the cache and writes; Live reads from the API server.
 	Client client.Client
 	Live   client.Reader
+	// Records reads GlusterNodes and their definition from the API server (kube.NewGlusterNodeAPI): they say which devices are on record. Without it nobody knows.
+	Records client.Reader
 	// Work performs steps. Each Reconciler has one of its own: it tells that one when a long job ends.
 	Work *work.Work
 	// Drivers tells how CSI drivers are.
@@ -233,18 +236,6 @@ func (r *Reconciler) see(name string, s seen) {
 		r.views = map[string]seen{}
 	}
 	r.views[name] = s
-}
-
-// fails remembers whether a look at a storage failed, and reports whether the one before did.
-func (r *Reconciler) fails(name string, now bool) (before bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.blind == nil {
-		r.blind = map[string]bool{}
-	}
-	before = r.blind[name]
-	r.blind[name] = now
-	return before
 }
 
 // forget drops what is remembered of a storage that is gone.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -68,11 +69,13 @@ func (r *Reconciler) readMembers(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// readGlusterNodes reads which devices are on record as those of GlusterNodes. Where nobody knows, only the taking of devices waits: the storage is looked after all the same.
+// readGlusterNodes reads which devices are on record as those of GlusterNodes. Where nobody knows, only the taking of devices waits: the storage is looked after all the same, and looked at again
+// soon.
 func (r *Reconciler) readGlusterNodes(ctx context.Context, s *scope) error {
-	nodes, err := r.glusterNodes.List(ctx, r.Client, r.Live)
+	nodes, err := r.glusterNodes.List(ctx, r.Client, r.Records)
 	if err != nil {
 		s.world.Unread = err.Error()
+		s.within(kube.UntilBlind)
 		return ctx.Err()
 	}
 	s.world.GlusterNodes = recorded(nodes)

@@ -21,6 +21,7 @@ import (
 	"quarry.storage/quarry/controller/internal/backend/backendtest"
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -32,6 +33,19 @@ type taker struct {
 
 func (t taker) Takes() []decide.Device { return []decide.Device{t.device} }
 
+// noDefinition is what an API server says that has no definition of GlusterNodes.
+var noDefinition = apierrors.NewNotFound(schema.GroupResource{Resource: "customresourcedefinitions"}, "glusternodes.quarry.storage")
+
+// defined is a client that has every definition.
+func defined(c client.WithWatch) client.WithWatch {
+	return interceptor.NewClient(c, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		if _, is := o.(*metav1.PartialObjectMetadata); is {
+			return nil
+		}
+		return c.Get(ctx, key, o, opts...)
+	}})
+}
+
 // TestGuarded_unclaimed: a step that takes a device looks before it whether the API server has it on record as that of a GlusterNode. Whoever cannot say so stops it.
 func TestGuarded_unclaimed(t *testing.T) {
 	s := runtime.NewScheme()
@@ -40,8 +54,8 @@ func TestGuarded_unclaimed(t *testing.T) {
 	}
 	n := &v1alpha1.GlusterNode{ObjectMeta: metav1.ObjectMeta{Namespace: "gluster", Name: "g1"}}
 	n.Spec.Devices = []v1alpha1.GlusterDevice{{Device: "/dev/disk/by-id/a", Path: "/dev/disk/by-id/a", Node: "n1", Serial: "A", Size: 1}}
-	live := fake.NewClientBuilder().WithScheme(s).WithObjects(n).Build()
-	g := guarded{r: &Reconciler{Config: Config{Live: live}}}
+	live := defined(fake.NewClientBuilder().WithScheme(s).WithObjects(n).Build())
+	g := guarded{r: &Reconciler{Config: Config{Records: live}}}
 	step := taker{backendtest.Step{On: "n1"}, decide.Device{Path: "/dev/disk/by-id/a", Serial: "A"}}
 	if err := g.unclaimed(t.Context(), step); err == nil || !strings.Contains(err.Error(), "/dev/disk/by-id/a is on record as a device of GlusterNode gluster/g1") {
 		t.Errorf("the step is taken: %v", err)
@@ -51,13 +65,19 @@ func TestGuarded_unclaimed(t *testing.T) {
 		t.Errorf("another device: %v", err)
 	}
 	step.device = decide.Device{Path: "/dev/disk/by-id/a", Serial: "A", SizeBytes: 1}
-	g.r.Live = failReads(live, func() error { return &meta.NoKindMatchError{} })
+	g.r.Records = failReads(live, func() error { return noDefinition })
 	if err := g.unclaimed(t.Context(), step); err != nil {
-		t.Errorf("the API server knows no GlusterNodes: %v", err)
+		t.Errorf("the API server has no definition of GlusterNodes: %v", err)
 	}
-	g.r.Live = failReads(live, func() error { return errors.New("no answer") })
+	for _, err := range []error{errors.New("no answer"), &meta.NoKindMatchError{}} {
+		g.r.Records = failReads(live, func() error { return err })
+		if err := g.unclaimed(t.Context(), step); err == nil {
+			t.Error("nobody knows, and the step is taken")
+		}
+	}
+	g.r.Records = nil
 	if err := g.unclaimed(t.Context(), step); err == nil {
-		t.Error("nobody knows, and the step is taken")
+		t.Error("nobody can ask, and the step is taken")
 	}
 	if err := g.unclaimed(t.Context(), step.Step); err != nil {
 		t.Errorf("a step that takes nothing: %v", err)
@@ -70,19 +90,20 @@ func TestReadGlusterNodes(t *testing.T) {
 	if err := v1alpha1.AddToScheme(s); err != nil {
 		t.Fatal(err)
 	}
-	c := fake.NewClientBuilder().WithScheme(s).Build()
+	c := defined(fake.NewClientBuilder().WithScheme(s).Build())
 	for name, row := range map[string]struct {
 		err  error
 		want string
 	}{
 		"all is well":     {nil, ""},
-		"no such kind":    {&meta.NoKindMatchError{}, ""},
-		"no right":        {apierrors.NewForbidden(schema.GroupResource{Resource: "glusternodes"}, "", errors.New("no")), "the controller has no right to list glusternodes"},
+		"no definition":   {noDefinition, ""},
+		"no such kind":    {&meta.NoKindMatchError{}, "of deploy/crd"},
+		"no right":        {apierrors.NewForbidden(schema.GroupResource{Resource: "glusternodes"}, "", errors.New("no")), "the controller has no right to read the definition of glusternodes"},
 		"nobody answered": {errors.New("no answer"), "no answer"},
 	} {
 		failing := failReads(c, func() error { return row.err })
-		r, pass := &Reconciler{Config: Config{Client: failing, Live: failing}}, &scope{}
-		if err := r.readGlusterNodes(t.Context(), pass); err != nil || (pass.world.Unread == "") != (row.want == "") || !strings.Contains(pass.world.Unread, row.want) {
+		r, pass := &Reconciler{Config: Config{Client: failing, Records: failing}}, &scope{}
+		if err := r.readGlusterNodes(t.Context(), pass); err != nil || (pass.soonest == kube.UntilBlind) != (row.want != "") || (pass.world.Unread == "") != (row.want == "") || !strings.Contains(pass.world.Unread, row.want) {
 			t.Errorf("%s: %v, %q", name, err, pass.world.Unread)
 		}
 	}
@@ -122,7 +143,7 @@ func TestGuarded_asksLast(t *testing.T) {
 		},
 	})
 	g := guarded{
-		r:     &Reconciler{Config: Config{Live: live}, New: func() v1alpha1.Storage { return &v1alpha1.Cluster{} }},
+		r:     &Reconciler{Config: Config{Live: live, Records: defined(live)}, New: func() v1alpha1.Storage { return &v1alpha1.Cluster{} }},
 		scope: scope{storage: owner, common: owner.Common(), owner: backend.OwnerOf(owner)},
 		hosts: map[string]backend.HostHealth{"n1": {Node: "n1", Object: member}},
 	}

@@ -218,3 +218,15 @@ func (s *scope) fail(h *backend.HostHealth, err error) error {
 	}
 	return err
 }
+
+// fails remembers whether a look at a storage failed, and reports whether the one before did.
+func (r *Reconciler) fails(name string, now bool) (before bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.blind == nil {
+		r.blind = map[string]bool{}
+	}
+	before = r.blind[name]
+	r.blind[name] = now
+	return before
+}

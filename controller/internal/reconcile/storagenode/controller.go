@@ -25,6 +25,7 @@ import (
 // +kubebuilder:rbac:groups=quarry.storage,resources=storagenodes,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=quarry.storage,resources=storagenodes/status,verbs=patch
 // +kubebuilder:rbac:groups=quarry.storage,resources=glusternodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",namespace=quarry-system,resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",namespace=quarry-agents,resources=pods,verbs=get;list;watch
@@ -48,9 +49,9 @@ type Pool interface {
 // Reconciler reconciles StorageNodes; a request's name is the name of a node.
 type Reconciler struct {
 	Client client.Client
-	// Live reads from the API server itself what the cache does not have; may be nil.
-	Live client.Reader
-	Pool Pool
+	// Records reads GlusterNodes and their definition from the API server itself (kube.NewGlusterNodeAPI). SetupWithManager needs it; without it the cache alone is asked.
+	Records client.Reader
+	Pool    Pool
 	// Namespaces that agents run in, and the Port they listen on.
 	Namespaces []string
 	Port       int

@@ -26,7 +26,7 @@ func (s *suite) manage(changed <-chan string) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	r := &Reconciler{Client: mgr.GetClient(), Pool: s.pool, Namespaces: []string{namespace}, Port: s.r.Port}
+	r := &Reconciler{Client: mgr.GetClient(), Records: mgr.GetAPIReader(), Pool: s.pool, Namespaces: []string{namespace}, Port: s.r.Port}
 	if err := r.SetupWithManager(ctx, mgr, changed); err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			return requests(agentpod.NodesOf(o))
 		})).
-		WatchesRawSource(kube.Later(mgr.GetCache(), mgr.GetAPIReader(), &v1alpha1.GlusterNodeList{}, &v1alpha1.GlusterNode{}, handler.EnqueueRequestsFromMapFunc(r.recorded), predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(kube.Later(mgr.GetCache(), r.Records, &v1alpha1.GlusterNodeList{}, &v1alpha1.GlusterNode{}, handler.EnqueueRequestsFromMapFunc(r.recorded), predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(kube.Changes(changed, 0, func(_ context.Context, node string) []reconcile.Request { return requests([]string{node}) })).
 		WithOptions(kube.Options(8))
 	// Devices are shown with the name of the storage that they belong to, or with the news that it is gone.

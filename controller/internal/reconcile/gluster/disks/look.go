@@ -97,7 +97,7 @@ func (k Keeper) look(ctx context.Context, r client.Reader, s Subject, ask bool, 
 	if sn.Spec.Maintenance && f.Held == "" {
 		f.Held = fmt.Sprintf("node %s is under maintenance", f.Host)
 	}
-	others, err := kube.GlusterNodes(ctx, r)
+	others, err := kube.ListGlusterNodes(ctx, r)
 	if err != nil {
 		return f, err
 	}
