@@ -28,7 +28,7 @@ type glusterJourney struct {
 }
 
 // TestGlusterPool makes a pool of three servers on local volumes, with a real etcd over TLS and the stand-in for glusterd2, which gets glusterd2's arguments, and a volume
-// with two copies. Its pods get other images; a node with a brick leaves while controllers are killed; etcd loses a member, then the majority; a machine dies for good. After
+// with two copies. Its pods get other images; a node with a brick leaves while controllers are killed; a server takes a disk of its machine; etcd loses a member, then the majority; a machine dies for good. After
 // each step the volume has all files. Then the pool is deleted, and nothing is left. RUN=TestGlusterPool/STEP takes one step alone.
 func TestGlusterPool(t *testing.T) {
 	needGluster(t)
@@ -51,7 +51,7 @@ func TestGlusterPool(t *testing.T) {
 		name string
 		do   func(*testing.T)
 	}{
-		{"rolls", j.rolls}, {"leaves", j.leaves}, {"etcd", j.losesEtcd}, {"dies", j.dies},
+		{"rolls", j.rolls}, {"leaves", j.leaves}, {"disk", j.takesDisk}, {"etcd", j.losesEtcd}, {"dies", j.dies},
 	} {
 		if !t.Run(step.name, func(t *testing.T) {
 			defer dumpGluster(t)
