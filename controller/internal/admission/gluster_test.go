@@ -2,6 +2,8 @@ package admission
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -10,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/apitest"
@@ -328,4 +332,50 @@ func TestGluster_changes(t *testing.T) {
 	changed.Spec.NodeTemplates[0].Threshold = v1alpha1.GlusterThreshold{MinNodes: new(int32(1))}
 	changed.Spec.Images.Drivers = maps.Clone(pool.Spec.Images.Drivers)
 	verdict(t, c.Update(t.Context(), changed, client.DryRunAll), "")
+}
+
+// TestGluster_decodable: what the API server takes of a GlusterNode can be decoded. One object that cannot be keeps the whole list from everybody who reads it.
+func TestGluster_decodable(t *testing.T) {
+	c := apitest.Client(t)
+	const device = `{"device":"/dev/disk/by-id/a","node":"n","path":"/dev/disk/by-id/a","serial":"A","size":%s,"recorded":%q}`
+	const move = `{"brick":"b","volume":"v","path":"/b","subvolume":%s,"position":0,"asked":%q}`
+	for name, row := range map[string]struct {
+		spec  string
+		taken bool
+	}{
+		"a time":                         {`"devices":[` + fmt.Sprintf(device, "1", "2026-11-27T08:00:00Z") + `]`, true},
+		"a time with an offset":          {`"devices":[` + fmt.Sprintf(device, "1", "2026-11-27T08:00:00.25+01:30") + `]`, true},
+		"a time in lower case":           {`"devices":[` + fmt.Sprintf(device, "1", "2026-11-27t08:00:00z") + `]`, false},
+		"a time with a blank":            {`"devices":[` + fmt.Sprintf(device, "1", "2026-11-27 08:00:00Z") + `]`, false},
+		"a time with a strange offset":   {`"devices":[` + fmt.Sprintf(device, "1", "2026-11-27T08:00:00+99:00") + `]`, false},
+		"a day that no month has":        {`"devices":[` + fmt.Sprintf(device, "1", "2026-02-30T08:00:00Z") + `]`, false},
+		"a leap second":                  {`"devices":[` + fmt.Sprintf(device, "1", "2026-11-27T23:59:60Z") + `]`, false},
+		"a size beyond all numbers":      {`"devices":[` + fmt.Sprintf(device, "1e21", "2026-11-27T08:00:00Z") + `]`, false},
+		"a size with a fraction":         {`"devices":[` + fmt.Sprintf(device, "1.5", "2026-11-27T08:00:00Z") + `]`, false},
+		"a move":                         {`"move":` + fmt.Sprintf(move, "1", "2026-11-27T08:00:00Z"), true},
+		"a move at a time in lower case": {`"move":` + fmt.Sprintf(move, "1", "2026-11-27t08:00:00z"), false},
+		"a move beyond all numbers":      {`"move":` + fmt.Sprintf(move, "1e21", "2026-11-27T08:00:00Z"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &unstructured.Unstructured{}
+			o.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("GlusterNode"))
+			o.SetNamespace("default")
+			o.SetName("decodable")
+			raw := fmt.Sprintf(`{"apiVersion":%q,"kind":"GlusterNode","metadata":{"name":"decodable","namespace":"default"},"spec":{"cluster":"pool","storage":[{"pvcName":"disk"}],%s}}`, v1alpha1.GroupVersion, row.spec)
+			err := c.Patch(t.Context(), o, client.RawPatch(types.ApplyPatchType, []byte(raw)), client.DryRunAll, client.FieldOwner("test"))
+			if taken := err == nil; taken != row.taken {
+				t.Fatalf("taken %t, want %t: %v", taken, row.taken, err)
+			}
+			if err != nil {
+				return
+			}
+			text, err := json.Marshal(o)
+			if err == nil {
+				err = json.Unmarshal(text, &v1alpha1.GlusterNode{})
+			}
+			if err != nil {
+				t.Errorf("the API server takes what cannot be decoded: %v", err)
+			}
+		})
+	}
 }

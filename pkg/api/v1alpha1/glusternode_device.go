@@ -25,6 +25,8 @@ type GlusterDevice struct {
 	// +kubebuilder:validation:Minimum=1
 	Size int64 `json:"size"`
 	// Recorded is when the disk was put on record. It is allocated three minutes later, if nobody else has it by then.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	Recorded metav1.Time `json:"recorded"`
 	// Allocated: the server may have written on the disk. It is written before the pod gets it.
 	// +optional

@@ -153,9 +153,13 @@ type GlusterNodeStatus struct {
 	Flags *MemberFlags `json:"flags,omitempty"`
 	// OtherSince is since when glusterd2 says without a break that the node is up or down, other than the flag isUp. The flag follows after a minute.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	OtherSince *metav1.Time `json:"otherSince,omitempty"`
 	// OfflineSince is since when the node is offline.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	OfflineSince *metav1.Time `json:"offlineSince,omitempty"`
 	// Joined is true once the node was seen in the pool. From then on one that is missing there is a fault, and is not joined again by itself.
 	// +optional
@@ -200,7 +204,9 @@ type GlusterMove struct {
 	// none, the request may still take effect.
 	// +optional
 	Request GlusterRequest `json:"request,omitempty"`
-	Asked   metav1.Time    `json:"asked"`
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
+	Asked metav1.Time `json:"asked"`
 	// +optional
 	Answered bool `json:"answered,omitempty"`
 	// Failure is what glusterd2 said to the request, if it said that it failed; empty otherwise. Without Answered such a request may have taken effect even so.
@@ -216,9 +222,13 @@ type GlusterMove struct {
 	Repeated int32 `json:"repeated,omitempty"`
 	// HealAsked is when glusterd2 took the request to heal the whole volume, after the brick was replaced.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	HealAsked *metav1.Time `json:"healAsked,omitempty"`
 	// CleanSince is since when nothing was seen to be healed, without a break.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	CleanSince *metav1.Time `json:"cleanSince,omitempty"`
 	// Whole: the successor has the data.
 	// +optional
