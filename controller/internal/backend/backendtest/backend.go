@@ -59,7 +59,7 @@ func New(t testing.TB, o Options) *Backend {
 	b := &Backend{
 		t: t, hosts: map[string]*host{}, shares: map[types.UID]*share{},
 		profile: backend.Profile{
-			Type: o.Type, Exclusive: o.Exclusive, MovesData: o.MovesData,
+			Type: o.Type, Exclusive: o.Exclusive, MovesData: o.MovesData, TakesDevices: !o.NoMembers,
 			Driver: backend.Driver{Name: o.Driver, Deployment: "quarry-csi-test", Attach: o.Attach},
 		},
 	}

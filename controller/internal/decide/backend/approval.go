@@ -37,6 +37,9 @@ type Request struct {
 	Offer string
 	// Silent is true while the host does not report: its plan is neither over nor void.
 	Silent bool
+	// Veiled is true while steps that take devices may be missing only because nobody knows whose these are: what is recorded of the plan, and its approval, are neither over nor void.
+	// All other steps are what they are.
+	Veiled bool
 }
 
 // Verdict says which steps of a host run now.
@@ -67,6 +70,9 @@ func Approve(r Request) Verdict {
 		// The recorded plan stays until the host reports. What a person vouched for may have changed meanwhile.
 		guard, _ := guards(free)
 		return Verdict{Run: guard, Plan: still(r.Recorded, bound)}
+	}
+	if v, stays := r.veiled(free, bound, approved); stays {
+		return v
 	}
 	picked, over := r.picked(bound)
 	if len(bound) == 0 {
@@ -189,34 +195,6 @@ func now(steps []Step) []Step {
 		return steps[:i:i]
 	}
 	return steps
-}
-
-// within reports whether an approved plan covers steps.
-func within(steps []Step, approved *v1alpha1.Plan) bool {
-	for _, s := range steps {
-		d := s.Digest()
-		if !slices.ContainsFunc(approved.Steps, func(a v1alpha1.PlanStep) bool { return a.Digest == d }) {
-			return false
-		}
-	}
-	return true
-}
-
-// still returns a plan that vouches for nothing more than what is needed still; nil for none.
-func still(p *v1alpha1.Plan, steps []Step) *v1alpha1.Plan {
-	if p == nil {
-		return nil
-	}
-	p = p.DeepCopy()
-	p.Vouched = vouchedFor(p.Vouched, steps)
-	return p
-}
-
-// vouchedFor returns those of some digests that are of steps which are needed.
-func vouchedFor(digests []string, steps []Step) []string {
-	return slices.DeleteFunc(slices.Clone(digests), func(d string) bool {
-		return !slices.ContainsFunc(steps, func(s Step) bool { return s.Digest() == d })
-	})
 }
 
 // MemberPlan is the plan of one member, or with an empty node that of the whole.

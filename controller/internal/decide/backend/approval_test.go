@@ -148,6 +148,40 @@ func TestApprove_isNotUsedUpWhileTheHostIsSilent(t *testing.T) {
 	}
 }
 
+// TestApprove_veiled: while steps that take devices may be missing, their plan and its approval stay, and all other steps go on as ever.
+func TestApprove_veiled(t *testing.T) {
+	grow, repair := step{host: "n1", name: "grow the pool"}, step{host: "n1", name: "repair", destroys: true}
+	before := Approve(ask(v1alpha1.ApprovalAutomatic, []Step{wipe("b"), repair}, nil, "")).Plan
+	wiped := Approve(ask(v1alpha1.ApprovalAutomatic, []Step{wipe("b")}, nil, "")).Plan
+	for name, row := range map[string]struct {
+		steps    []Step
+		recorded *v1alpha1.Plan
+		approval string
+		run      string
+		// plan is the digest of the plan that is shown; empty for another one than is recorded.
+		plan     string
+		approved bool
+	}{
+		"nothing is left":                        {nil, wiped, "", "", wiped.Digest, false},
+		"nothing is left, and it is approved":    {nil, wiped, wiped.Digest, "", wiped.Digest, true},
+		"an approval that may fit later":         {nil, wiped, "another", "", wiped.Digest, false},
+		"a step that takes nothing":              {[]Step{grow}, wiped, "", "grow the pool", wiped.Digest, false},
+		"that, and it is approved":               {[]Step{grow}, wiped, wiped.Digest, "grow the pool", wiped.Digest, true},
+		"a part of the plan waits":               {[]Step{grow, repair}, before, "", "grow the pool", before.Digest, false},
+		"that part is approved":                  {[]Step{grow, repair}, before, before.Digest, "grow the pool, repair", before.Digest, true},
+		"what the plan does not have is offered": {[]Step{grow, repair}, wiped, "", "grow the pool", "", false},
+		"but for no approval that was given":     {[]Step{grow, repair}, wiped, wiped.Digest, "grow the pool", wiped.Digest, true},
+	} {
+		r := ask(v1alpha1.ApprovalAutomatic, row.steps, row.recorded, row.approval)
+		r.Veiled = true
+		v := Approve(r)
+		kept := v.Plan != nil && v.Plan.Digest == row.recorded.Digest
+		if v.Plan == nil || show(v.Run) != row.run || kept != (row.plan != "") || v.Plan.Approved != row.approved || v.UsedUp || v.Dropped {
+			t.Errorf("%s: it runs %q, %+v, plan %+v", name, show(v.Run), v, v.Plan)
+		}
+	}
+}
+
 func TestApprove_servesForOneMemberOnly(t *testing.T) {
 	steps := wipeAndTake()
 	recorded := approved(t, steps)

@@ -27,6 +27,8 @@ type Profile struct {
 	// MovesData is true for a backend that moves the data of a member away by itself. A member of any other backend that leaves stays
 	// until it is known to hold no data.
 	MovesData bool
+	// TakesDevices is true for a backend that takes devices of hosts which are nobody's so far.
+	TakesDevices bool
 }
 
 // Readiness is how a backend words what there is to say about its members. The engine has no words of its own for what a member is made of.

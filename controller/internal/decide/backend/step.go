@@ -164,3 +164,54 @@ func (e *StepError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the error.
 func (e *StepError) Unwrap() error { return e.Err }
+
+// veiled sorts the steps that are seen while others are not. What a person approved of these runs; what else needs approval waits until all can be seen. stays is false where the recorded plan does not stay:
+// all steps can be seen, or nobody approved it and one is needed that it does not have.
+func (r Request) veiled(free, bound []Step, approved bool) (v Verdict, stays bool) {
+	if !r.Veiled || r.Recorded == nil || !approved && !within(bound, r.Recorded) {
+		return Verdict{}, false
+	}
+	p := still(r.Recorded, bound)
+	p.Approved = approved
+	if !approved || !within(bound, r.Recorded) || !r.vouched(bound) {
+		bound = nil
+	}
+	return Verdict{Run: now(slices.Concat(free, bound)), Plan: p}, true
+}
+
+// TakesDevices reports whether steps of an action take devices that are nobody's so far.
+func TakesDevices(action string) bool {
+	switch action {
+	case v1alpha1.ActionWipeDevice, v1alpha1.ActionEnsureVolumeGroup, v1alpha1.ActionTakeDisks:
+		return true
+	}
+	return false
+}
+
+// within reports whether an approved plan covers steps.
+func within(steps []Step, approved *v1alpha1.Plan) bool {
+	for _, s := range steps {
+		d := s.Digest()
+		if !slices.ContainsFunc(approved.Steps, func(a v1alpha1.PlanStep) bool { return a.Digest == d }) {
+			return false
+		}
+	}
+	return true
+}
+
+// still returns a plan that vouches for nothing more than what is needed still; nil for none.
+func still(p *v1alpha1.Plan, steps []Step) *v1alpha1.Plan {
+	if p == nil {
+		return nil
+	}
+	p = p.DeepCopy()
+	p.Vouched = vouchedFor(p.Vouched, steps)
+	return p
+}
+
+// vouchedFor returns those of some digests that are of steps which are needed.
+func vouchedFor(digests []string, steps []Step) []string {
+	return slices.DeleteFunc(slices.Clone(digests), func(d string) bool {
+		return !slices.ContainsFunc(steps, func(s Step) bool { return s.Digest() == d })
+	})
+}

@@ -83,6 +83,8 @@ type Host struct {
 	Wake time.Duration
 	// Unused is true when nothing was ever made on the host.
 	Unused bool
+	// Unread is true when a device of the host would be taken if somebody knew that it is on record as nobody else's (World.Unread).
+	Unread bool
 }
 
 // Whole is what concerns a storage as a whole.
@@ -125,9 +127,9 @@ type World struct {
 	// Each VolumeAttachment counts from the moment that it exists until it is gone, whatever its status says. Of a volume whose
 	// PersistentVolume is gone only the name is known, and whose it was is not: it is among those of every storage of the driver.
 	Attached map[string][]Volume
-	// GlusterNodes are those that have devices of hosts on record. No storage takes one of these.
+	// GlusterNodes are those that have devices of hosts on record. No storage takes one of these. A backend whose Profile says that it takes none is not told of them.
 	GlusterNodes []v1alpha1.GlusterNode
-	// Unread says why nobody knows these; empty when they are known. No storage takes a device then.
+	// Unread says why nobody knows these, in words that stay the same; empty when they are known. No storage takes a device then.
 	Unread string
 	// Started is when this leader began: a delay never counts time in which nobody looked.
 	Started time.Time

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -52,6 +53,13 @@ func TestSelect_recordedDeviceIsTakenByNobody(t *testing.T) {
 		"nobody knows, and it is not clean": {
 			Input{Claim: claim("a", 1, nil), Node: node(disk("sda", written)), Unread: "no right"}, "refused DeviceRefused /dev/disk/by-id/sda: " + Why(disk("sda", written)) + "\n",
 		},
+		"nobody knows, and it came late": {
+			Input{Claim: joined(claim("a", 1, nil)), Node: node(disk("sda")), Unread: "no right"}, "passed /dev/disk/by-id/sda: " + lateText + "\n",
+		},
+		"nobody knows, and another Cluster chose it": {
+			Input{Claim: claim("b", 1, nil), Rivals: []Claim{claim("a", 2, nil)}, Node: node(disk("sda")), Unread: "no right"},
+			"refused DeviceConflict /dev/disk/by-id/sda: is also chosen by Cluster a, which is older\n",
+		},
 		"nobody knows, and the group holds it": {
 			Input{Claim: claim("a", 1, nil), Group: group(empty("sda")), Node: node(disk("sda", owned("uid-a"))), Unread: "no right"}, "owned sda\n",
 		},
@@ -61,8 +69,12 @@ func TestSelect_recordedDeviceIsTakenByNobody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.in.Host = "n1"
-			if d := cmp.Diff(c.want, show(choose(c.in))); d != "" {
+			got := choose(c.in)
+			if d := cmp.Diff(c.want, show(got)); d != "" {
 				t.Errorf("-want +got:\n%s", d)
+			}
+			if want := strings.Contains(c.want, "which nobody knows"); got.Unread != want {
+				t.Errorf("refused for that alone: %t, want %t", got.Unread, want)
 			}
 		})
 	}

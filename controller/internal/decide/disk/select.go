@@ -30,7 +30,7 @@ type Input struct {
 	Retired []Retired
 	// Recorded are the devices that are on record as those of objects that are no storage.
 	Recorded []Record
-	// Unread says why nobody knows these; empty when they are known.
+	// Unread says why nobody knows these; empty when they are known. It is told of each device that is not taken for that alone.
 	Unread string
 	// Elsewhere reports whether a path exists, or may exist, on another host of the Cluster.
 	Elsewhere func(path string) bool
@@ -58,6 +58,8 @@ type Choice struct {
 	Refused []Refused
 	// Passed are clean devices that are not taken, as they are too young, came too late or do not go with the others.
 	Passed []Refused
+	// Unread is true when a device is refused only because nobody knows what is on record.
+	Unread bool
 	// Wake is when the first of the passed devices is old enough; 0 when none waits for that.
 	Wake time.Duration
 }
@@ -135,7 +137,7 @@ func (c *Choice) judge(in Input, d decide.Device) {
 		c.refuse(in, d, v1alpha1.ReasonDeviceRefused, fmt.Sprintf("is retired by Member %s, which lists it under spec.retire", member))
 		return
 	}
-	if holder := in.holder(d); holder != "" {
+	if holder := HeldBy(in.Recorded, in.Host, d); holder != "" {
 		c.refuse(in, d, v1alpha1.ReasonDeviceConflict, holder)
 		return
 	}
@@ -149,7 +151,7 @@ func (c *Choice) judge(in Input, d decide.Device) {
 		return
 	}
 	if leftBehind(in, d) {
-		c.Take = append(c.Take, d)
+		c.choose(in, d, &c.Take)
 		return
 	}
 	if d.Takeable() {
@@ -166,8 +168,18 @@ func (c *Choice) judge(in Input, d decide.Device) {
 	case !d.Wipeable:
 		c.Problems = append(c.Problems, Refused{d.Path, v1alpha1.ReasonDeviceRefused, "cannot be wiped: " + Why(d)})
 	default:
-		c.Wipe = append(c.Wipe, d)
+		c.choose(in, d, &c.Wipe)
 	}
+}
+
+// choose puts a device among those that are taken, or wiped. While nobody knows what is on record it may be anybody's.
+func (c *Choice) choose(in Input, d decide.Device, among *[]decide.Device) {
+	if in.Unread == "" {
+		*among = append(*among, d)
+		return
+	}
+	c.Unread = true
+	c.refuse(in, d, v1alpha1.ReasonDeviceConflict, "may be on record as a device of a GlusterNode, which nobody knows: "+in.Unread)
 }
 
 // welcome takes a clean device, unless it came too late or is too young.
@@ -178,24 +190,13 @@ func (c *Choice) welcome(in Input, d decide.Device) {
 	}
 	why, left := in.tooYoung(d)
 	if why == "" {
-		c.Take = append(c.Take, d)
+		c.choose(in, d, &c.Take)
 		return
 	}
 	c.pass(in, d, why)
 	if left > 0 && (c.Wake == 0 || left < c.Wake) {
 		c.Wake = left
 	}
-}
-
-// holder says whose a device is, or may be, by the records of objects that are no storage. While nobody knows these, it may be anybody's; one that is not taken anyway is told for what it is.
-func (in Input) holder(d decide.Device) string {
-	if holder := HeldBy(in.Recorded, in.Host, d); holder != "" {
-		return holder
-	}
-	if _, consented := in.Claim.consent(d); in.Unread != "" && (consented || d.Takeable() || leftBehind(in, d)) {
-		return "may be on record as a device of a GlusterNode, which nobody knows: " + in.Unread
-	}
-	return ""
 }
 
 // retired names the Member that gives a device up.

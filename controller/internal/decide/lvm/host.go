@@ -124,7 +124,7 @@ func (h host) comes(f backend.Finding) []Step {
 // grow chooses devices and decides the steps.
 func (h host) grow(out *backend.Host) {
 	choice := disk.Select(h.selection())
-	out.Wake = choice.Wake
+	out.Wake, out.Unread = choice.Wake, choice.Unread
 	given := h.retirement()
 	todo := append(h.stamp(), h.work(choice).grow()...)
 	if !slices.ContainsFunc(todo, func(s Step) bool { return s.Does == v1alpha1.ActionReduceVolumeGroup }) {

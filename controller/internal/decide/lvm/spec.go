@@ -107,7 +107,7 @@ func (s Spec) invalidOptions() string {
 // Profile returns what the engine has to know of this backend.
 func Profile() backend.Profile {
 	return backend.Profile{
-		Type: v1alpha1.StorageTypeLVM, Exclusive: true,
+		Type: v1alpha1.StorageTypeLVM, Exclusive: true, TakesDevices: true,
 		Driver: backend.Driver{
 			Name: v1alpha1.DriverLVM, Deployment: "quarry-csi-lvm",
 			Topology: true, Capacity: true, Snapshots: true, NodeOf: nodeOf,

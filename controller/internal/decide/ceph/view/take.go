@@ -32,6 +32,7 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 		Host: m.Node, Claim: claimOf(v.seen.Cluster, m.Node, disk.HasJoined(r)), Node: v.unrecorded(m.Node, node, r), Now: v.seen.Now, Rivals: v.rivals(m.Node),
 		Retired: v.retired(m), Recorded: disk.RecordsOf(v.seen.World.GlusterNodes), Unread: v.seen.World.Unread, Elsewhere: v.elsewhere(m.Node),
 	})
+	h.Unread = choice.Unread
 	// Before the host can run the daemons nothing is wiped, and nothing is put on record.
 	if no := v.unableToTake(m.Node, choice); !no.IsZero() {
 		h.Finding, h.Wake = backend.Finding{Kind: backend.Bad, Reason: no.Reason, Message: no.Message}, choice.Wake

@@ -17,7 +17,7 @@ import (
 // Profile returns what the engine has to know of Clusters of type cephfs.
 func Profile() backend.Profile {
 	return backend.Profile{
-		Type: v1alpha1.StorageTypeCephFS, Exclusive: true, MovesData: true,
+		Type: v1alpha1.StorageTypeCephFS, Exclusive: true, MovesData: true, TakesDevices: true,
 		Driver: backend.Driver{Name: v1alpha1.DriverCephFS, Deployment: "quarry-csi-cephfs", Snapshots: true, Capacity: true},
 		Members: &backend.Readiness{
 			Condition: v1alpha1.ConditionOSDsReady, Reason: v1alpha1.ReasonOSDsReady, Message: "The OSDs of every host run.",
