@@ -63,12 +63,11 @@ func (r *Reconciler) stamp(ctx context.Context, s *scope, h *backend.HostHealth,
 // silent reports whether a host with a plan does not report, or nobody can say yet.
 func (s *scope) silent() bool {
 	for _, h := range s.hosts {
-		if h.Facts.TooEarly || h.Object != nil && (!h.Facts.Up && h.Object.Status.Plan != nil || s.veiled(h.Object.Status.Plan, h.Decided.Steps)) {
+		if h.Facts.TooEarly || h.Object != nil && (!h.Facts.Up && h.Object.Status.Plan != nil || s.veiled(h)) {
 			return true
 		}
 	}
-	approval := s.storage.GetAnnotations()[v1alpha1.AnnotationApprove]
-	return s.whole.Silent || s.veiled(backend.WholePlan(string(s.owner.UID), s.before.StorageStatus().Plan, approval), s.whole.Steps)
+	return s.whole.Silent
 }
 
 // approves reports whether an approval is that of the whole plan, or of what the whole plan was before a controller died while it passed

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/reconcile/storage/work"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
@@ -32,6 +33,9 @@ func (s *scope) assess() {
 		}
 		s.within(h.Leaving.Wake)
 		s.within(h.Decided.Wake)
+		if h.Decided.Unread {
+			s.within(kube.UntilBlind)
+		}
 	}
 	s.plan = s.combined(nil)
 	s.within(s.whole.Wake)
@@ -68,7 +72,7 @@ func (s *scope) judgeWhole() {
 	shown := s.before.StorageStatus().Plan
 	s.verdict = backend.Approve(backend.Request{
 		Mode: s.common.Approval, UID: uid, Steps: s.whole.Steps, Recorded: backend.WholePlan(uid, shown, approval),
-		Approval: approval, Pick: backend.Pick(shown, approval), Offer: s.offer, Silent: s.whole.Silent || s.veiled(backend.WholePlan(uid, shown, approval), s.whole.Steps),
+		Approval: approval, Pick: backend.Pick(shown, approval), Offer: s.offer, Silent: s.whole.Silent,
 	})
 	s.wholeFailure = work.Failure{}
 	for _, step := range s.whole.Steps {
@@ -102,12 +106,12 @@ func (s *scope) judge(name string) backend.HostHealth {
 	})
 	if frozen {
 		// Whatever the backend wants. Under maintenance a plan that waits stays as it is, and so does its approval.
-		h.Decided.Steps = nil
+		h.Decided.Steps, h.Decided.Unread = nil, false
 	}
 	if h.Object != nil {
 		h.Verdict = backend.Approve(backend.Request{
 			Mode: s.common.Approval, UID: string(h.Object.UID), Steps: h.Decided.Steps, Recorded: h.Object.Status.Plan,
-			Approval: h.Object.Annotations[v1alpha1.AnnotationApprove], Offer: s.offer, Silent: !h.Facts.Up || quiesced && !h.Leaving.Active || s.veiled(h.Object.Status.Plan, h.Decided.Steps),
+			Approval: h.Object.Annotations[v1alpha1.AnnotationApprove], Offer: s.offer, Silent: !h.Facts.Up || quiesced && !h.Leaving.Active, Veiled: s.veiled(h),
 		})
 	}
 	if f, ok := s.failures[work.Place{Host: name}]; ok && len(h.Decided.Steps) > 0 {
@@ -121,10 +125,13 @@ func (s *scope) judge(name string) backend.HostHealth {
 	return h
 }
 
-// veiled reports whether steps of a plan may be away only because nobody knows which devices are on record: such a plan is neither over nor void.
-func (s *scope) veiled(p *v1alpha1.Plan, steps []backend.Step) bool {
-	return s.world.Unread != "" && p != nil && slices.ContainsFunc(p.Steps, func(was v1alpha1.PlanStep) bool {
-		return !slices.ContainsFunc(steps, func(is backend.Step) bool { return is.Digest() == was.Digest })
+// veiled reports whether steps of a host's plan may be away only because nobody knows which devices are on record. Whoever is removed takes no device, so that its plan lacks none for that.
+func (s *scope) veiled(h backend.HostHealth) bool {
+	if !h.Decided.Unread || h.Object == nil || h.Object.Status.Plan == nil || s.deleting() || h.Leaving.Active || h.Flags.ShouldDestroy() {
+		return false
+	}
+	return slices.ContainsFunc(h.Object.Status.Plan.Steps, func(was v1alpha1.PlanStep) bool {
+		return backend.TakesDevices(was.Action) && !slices.ContainsFunc(h.Decided.Steps, func(is backend.Step) bool { return is.Digest() == was.Digest })
 	})
 }
 
