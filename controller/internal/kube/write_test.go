@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -324,12 +325,12 @@ func TestGlusterNodes(t *testing.T) {
 				return row.definition
 			},
 		})
-		nodes, err := GlusterNodes(t.Context(), r)
+		nodes, err := new(GlusterNodeReader).Fresh(t.Context(), r)
 		if len(nodes) != row.nodes || (err != nil) != (row.fails != "") || err != nil && !strings.Contains(err.Error(), row.fails) || lists != row.lists {
 			t.Errorf("%s: %d, %v, after %d lists", name, len(nodes), err, lists)
 		}
 	}
-	if _, err := GlusterNodes(t.Context(), nil); err == nil {
+	if _, err := new(GlusterNodeReader).Fresh(t.Context(), nil); err == nil {
 		t.Error("without an API server there are none")
 	}
 }
@@ -359,7 +360,7 @@ func TestNewGlusterNodeAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nodes, err := GlusterNodes(t.Context(), api)
+	nodes, err := new(GlusterNodeReader).Fresh(t.Context(), api)
 	want := []string{"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/glusternodes.quarry.storage", "/apis/quarry.storage/v1alpha1/glusternodes"}
 	if err != nil || len(nodes) != 1 || !slices.Equal(asked, want) {
 		t.Errorf("%d, %v, asked for %q", len(nodes), err, asked)
@@ -371,7 +372,7 @@ func TestNewGlusterNodeAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := GlusterNodes(context.Background(), api); err == nil {
+	if _, err := new(GlusterNodeReader).Fresh(context.Background(), api); err == nil {
 		t.Error("an API server that does not answer has none")
 	}
 }
@@ -428,7 +429,7 @@ func TestGlusterNodeReader(t *testing.T) {
 		"the cache has it":           {&reads{list: one}, &reads{list: one}, 1, "", 9, 1, time.Hour, [2]int{10, 1}, 0},
 		"there is no such kind":      {&reads{list: hangs}, &reads{undefined: true}, 0, "", 0, 1, untilServed - time.Second, [2]int{0, 1}, 0},
 		"nor a while later":          {&reads{list: hangs}, &reads{undefined: true}, 0, "", 0, 1, untilServed, [2]int{0, 2}, 0},
-		"the cache is not there":     {&reads{list: hangs}, &reads{list: one}, 1, "", 1, 10, untilServed, [2]int{2, 11}, patience},
+		"the cache is not there":     {&reads{list: hangs}, &reads{list: one}, 1, "", 1, 2, untilServed, [2]int{2, 3}, patience},
 		"there is no right":          {&reads{list: hangs}, &reads{list: forbidden}, 0, "has no right to list glusternodes", 0, 1, UntilBlind - time.Second, [2]int{0, 1}, 0},
 		"nor seconds later":          {&reads{list: hangs}, &reads{list: forbidden}, 0, "has no right to list glusternodes", 0, 1, UntilBlind, [2]int{0, 2}, 0},
 		"the API server hangs":       {&reads{list: hangs}, &reads{list: hangs}, 0, "failed waiting", 0, 1, UntilBlind, [2]int{0, 2}, liveLimit},
@@ -471,4 +472,110 @@ func TestGlusterNodeReader(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestGlusterNodeReader_undecodable: a GlusterNode that cannot be decoded has nobody know which there are, and is no reason for anybody to wait. The API server is asked once in a while.
+func TestGlusterNodeReader_undecodable(t *testing.T) {
+	s := runtime.NewScheme()
+	must(t, v1alpha1.AddToScheme(s))
+	var lists atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasSuffix(r.URL.Path, "/glusternodes") {
+			lists.Add(1)
+			fmt.Fprintf(w, `{"kind":"GlusterNodeList","apiVersion":%q,"items":[{"metadata":{"name":"a","namespace":"b"},"spec":{"devices":[{"recorded":"2026-11-27t08:00:00z"}]}}]}`, v1alpha1.GroupVersion)
+			return
+		}
+		fmt.Fprint(w, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"glusternodes.quarry.storage"}}`)
+	}))
+	defer server.Close()
+	api, err := NewGlusterNodeAPI(&rest.Config{Host: server.URL}, s)
+	must(t, err)
+	cached, err := NewGlusterNodeCache(&rest.Config{Host: server.URL}, s)
+	must(t, err)
+	go func() { _ = cached.Start(t.Context()) }()
+	var g GlusterNodeReader
+	for range 3 {
+		if nodes, err := g.List(t.Context(), cached, api); err == nil || len(nodes) > 0 || Unread(err) != "glusternodes, of deploy/crd, cannot be read: the log of the controller says why" {
+			t.Errorf("%d, %v", len(nodes), err)
+		}
+	}
+	if n := lists.Load(); n != 1 {
+		t.Errorf("the API server was asked %d times", n)
+	}
+}
+
+// TestGlusterNodeReader_outlived: records that a cache has count no more once their definition is gone, whether the cache sees that or not.
+func TestGlusterNodeReader_outlived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := func(_ context.Context, l *v1alpha1.GlusterNodeList) error {
+			l.Items = make([]v1alpha1.GlusterNode, 1)
+			return nil
+		}
+		cached, api := &reads{list: one}, &reads{list: one}
+		var g GlusterNodeReader
+		nodes := func() int {
+			t.Helper()
+			all, err := g.List(t.Context(), cached, api)
+			must(t, err)
+			return len(all)
+		}
+		nodes()
+		api.undefined, api.n = true, 0
+		time.Sleep(untilServed - time.Second)
+		if n := nodes(); n != 1 || api.n != 0 {
+			t.Errorf("%d, after %d questions", n, api.n)
+		}
+		time.Sleep(time.Second)
+		for range 5 {
+			if n := nodes(); n != 0 || api.n != 1 {
+				t.Errorf("%d, after %d questions", n, api.n)
+			}
+		}
+		time.Sleep(untilServed)
+		if n := nodes(); n != 0 || api.n != 2 {
+			t.Errorf("a while later: %d, after %d questions", n, api.n)
+		}
+		api.undefined = false
+		time.Sleep(untilServed)
+		if n := nodes(); n != 1 {
+			t.Errorf("the definition is there again: %d", n)
+		}
+	})
+}
+
+// TestGlusterNodeReader_fresh: all who ask before the API server is asked share what it says, and nobody gets what it said before.
+func TestGlusterNodeReader_fresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := 0
+		api := &reads{list: func(_ context.Context, l *v1alpha1.GlusterNodeList) error {
+			began++
+			l.Items = make([]v1alpha1.GlusterNode, began)
+			time.Sleep(time.Second)
+			return nil
+		}}
+		var g GlusterNodeReader
+		var wg sync.WaitGroup
+		ask := func(want int) {
+			wg.Go(func() {
+				if nodes, err := g.Fresh(t.Context(), api); err != nil || len(nodes) != want {
+					t.Errorf("%d, %v, want %d", len(nodes), err, want)
+				}
+			})
+		}
+		ask(1)
+		synctest.Wait()
+		for range 64 {
+			ask(2)
+		}
+		wg.Wait()
+		ask(3)
+		wg.Wait()
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := g.Fresh(gone, api); err == nil {
+			t.Error("it waits for longer than it was told to")
+		}
+		time.Sleep(2 * time.Second)
+	})
 }

@@ -116,7 +116,7 @@ func newController(t *testing.T, a *api, network *agenttest.Network, certificate
 	c.nodes = wrap(c.pool)
 	local := &lvm.Backend{Agents: c.nodes, Changer: c.nodes, Records: lvm.Recorder{Client: a, Live: a}, Client: a}
 	clusters := cluster.New(storage.Config{
-		Client: c.cache, Live: a, Records: a, Work: c.work, Drivers: drivers{a}, Events: silent{}, Now: time.Now,
+		Client: c.cache, Live: a, Records: a, Recorded: a, Work: c.work, Drivers: drivers{a}, Events: silent{}, Now: time.Now,
 		Profiles: func(v1alpha1.Storage) (backend.Profile, bool) { return local.Profile(), true },
 	}, cluster.Backends{v1alpha1.StorageTypeLVM: local})
 	storageNodes := &storagenode.Reconciler{Client: c.cache, Pool: c.pool, Namespaces: []string{namespace}, Port: agentPort}

@@ -7,11 +7,14 @@ import (
 	"strings"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"quarry.storage/quarry/controller/internal/agents"
 	"quarry.storage/quarry/controller/internal/decide/gluster/csi"
 	servers "quarry.storage/quarry/controller/internal/gluster"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/reconcile/driver"
 	"quarry.storage/quarry/controller/internal/reconcile/gluster"
 )
@@ -28,6 +31,28 @@ func glusterClusters(mgr manager.Manager, pool *agents.Pool, images driver.Image
 		return fmt.Errorf("add reconciler of glusterclusters: %w", err)
 	}
 	return nil
+}
+
+// records read GlusterNodes, which say whose devices of hosts are: from the API server itself, and from a cache.
+type records struct {
+	api    client.Reader
+	cached cache.Cache
+}
+
+// recordsOf returns how GlusterNodes are read, by whoever looks after them. The cache is one of their own: no controller waits for it.
+func recordsOf(mgr manager.Manager) (records, error) {
+	api, err := kube.NewGlusterNodeAPI(mgr.GetConfig(), mgr.GetScheme())
+	if err != nil {
+		return records{}, fmt.Errorf("make reader of glusternodes: %w", err)
+	}
+	cached, err := kube.NewGlusterNodeCache(mgr.GetConfig(), mgr.GetScheme())
+	if err != nil {
+		return records{}, fmt.Errorf("make cache of glusternodes: %w", err)
+	}
+	if err := mgr.Add(manager.RunnableFunc(cached.Start)); err != nil {
+		return records{}, fmt.Errorf("add cache of glusternodes: %w", err)
+	}
+	return records{api, cached}, nil
 }
 
 // dialServers returns how glusterd2 servers with a secret are reached.

@@ -232,14 +232,14 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	if err := certificates.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("add reconciler of certificates: %w", err)
 	}
-	records, err := kube.NewGlusterNodeAPI(mgr.GetConfig(), mgr.GetScheme())
+	recorded, err := recordsOf(mgr)
 	if err != nil {
-		return fmt.Errorf("make reader of glusternodes: %w", err)
+		return err
 	}
 	nodes := &storagenode.Reconciler{
-		Client: mgr.GetClient(), Records: records, Pool: pool, Namespaces: agentsIn(cfg.Namespace, cfg.AgentNamespace), Port: cfg.AgentPort,
+		Client: mgr.GetClient(), Records: recorded.api, Pool: pool, Namespaces: agentsIn(cfg.Namespace, cfg.AgentNamespace), Port: cfg.AgentPort,
 	}
-	if err := nodes.SetupWithManager(ctx, mgr, pool.Changes()); err != nil {
+	if err := nodes.SetupWithManager(ctx, mgr, recorded.cached, pool.Changes()); err != nil {
 		return fmt.Errorf("add reconciler of storagenodes: %w", err)
 	}
 	start, err := execpod.Remote(mgr.GetConfig())
@@ -257,7 +257,7 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 		return err
 	}
 	members := &tellings{}
-	errs := []error{storages(ctx, mgr, cfg, pool, all, byKind, drivers, jobs, members)}
+	errs := []error{storages(ctx, mgr, cfg, pool, all, byKind, drivers, jobs, members, recorded)}
 	for name, add := range map[string]func() error{
 		controllerPin:      func() error { return pins(ctx, mgr, table) },
 		controllerStateful: func() error { return statefulClusters(ctx, mgr, cfg, members) },

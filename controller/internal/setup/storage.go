@@ -148,7 +148,7 @@ func (k kinds) check(scheme *runtime.Scheme) error {
 // storages binds all kinds of storages, and adds the reconcilers of those that run. A kind that is switched off stays in k: hosts and drivers are
 // shared out by what its storages say, whoever looks after them.
 func storages(
-	ctx context.Context, mgr manager.Manager, own Config, pool *agents.Pool, all []binding, k kinds, drivers storage.Drivers, j *jobs, members *tellings,
+	ctx context.Context, mgr manager.Manager, own Config, pool *agents.Pool, all []binding, k kinds, drivers storage.Drivers, j *jobs, members *tellings, recorded records,
 ) error {
 	err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Member{}, storage.IndexMemberNode, func(o client.Object) []string {
 		if m, ok := o.(*v1alpha1.Member); ok {
@@ -159,12 +159,8 @@ func storages(
 	if err != nil {
 		return fmt.Errorf("index members: %w", err)
 	}
-	records, err := kube.NewGlusterNodeAPI(mgr.GetConfig(), mgr.GetScheme())
-	if err != nil {
-		return fmt.Errorf("make reader of glusternodes: %w", err)
-	}
 	cfg := storage.Config{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Drivers: drivers, Events: mgr.GetEventRecorder("quarry-controller"),
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: recorded.api, Recorded: recorded.cached, Drivers: drivers, Events: mgr.GetEventRecorder("quarry-controller"),
 		Now: time.Now, Profiles: k.profile, Told: &members.told, Watched: &members.watched,
 	}
 	for _, one := range all {

@@ -3,9 +3,11 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -93,7 +95,7 @@ func TestReconcile_unreadKeepsApproval(t *testing.T) {
 			c := s.until("pool", hasCondition(v1alpha1.ConditionPlanApproved, isFalse, v1alpha1.ReasonApprovalRequired))
 			s.drain()
 			s.restartController()
-			s.r.Client, s.r.Records = unreadable(s.client), unreadable(s.client)
+			s.r.Records, s.r.Recorded = unreadable(s.client), unreadable(s.client)
 			for range 3 {
 				if err := s.reconcile("pool"); err != nil {
 					t.Fatal(err)
@@ -115,6 +117,75 @@ func TestReconcile_unreadKeepsApproval(t *testing.T) {
 			c = s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 			if got := s.disksOf("n1", string(c.UID)); !slices.Equal(got, []string{"sdb", "sdc"}) {
 				t.Errorf("disks of the group: %v", got)
+			}
+		})
+	}
+}
+
+// approveRemovals approves the plan of each Member that is about the removal of its group alone.
+func (s *suite) approveRemovals() {
+	s.t.Helper()
+	var all v1alpha1.MemberList
+	if err := s.client.List(context.Background(), &all); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, m := range all.Items {
+		p := m.Status.Plan
+		if p == nil || p.Approved || len(p.Steps) != 1 || p.Steps[0].Action != v1alpha1.ActionRemoveVolumeGroup {
+			continue
+		}
+		metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1alpha1.AnnotationApprove, p.Digest)
+		if err := s.client.Update(context.Background(), &m); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// TestReconcile_unreadRemoves: while nobody knows which disks are on record, a Cluster whose plan waits for approval is removed all the same, and so is one of its hosts: nothing is taken for that.
+func TestReconcile_unreadRemoves(t *testing.T) {
+	for name, mode := range map[string]v1alpha1.Approval{"automatic": v1alpha1.ApprovalAutomatic, "manual": v1alpha1.ApprovalManual} {
+		t.Run(name, func(t *testing.T) {
+			s := newSuite(t, map[string][]string{"n1": {"sdb", "sdc"}, "n2": {"sdb", "sdc"}})
+			for _, host := range []string{"n1", "n2"} {
+				s.agents[host].Format("sdc", "ext4", "old", "u-1")
+			}
+			s.add("pool", func(spec *v1alpha1.ClusterSpec) {
+				spec.RemovalDelay = &metav1.Duration{}
+				spec.Devices = &v1alpha1.DeviceSelector{Wipe: []v1alpha1.WipeConsent{
+					{Host: "n1", Path: v1alpha1.DevicePath(s.agents["n1"].Path("sdc"))}, {Host: "n2", Path: v1alpha1.DevicePath(s.agents["n2"].Path("sdc"))},
+				}}
+			}, "n1", "n2")
+			s.until("pool", hasCondition(v1alpha1.ConditionPlanApproved, isFalse, v1alpha1.ReasonApprovalRequired))
+			s.until("pool", func(c *v1alpha1.Cluster) string {
+				if len(s.disksOf("n1", string(c.UID))) != 1 || len(s.disksOf("n2", string(c.UID))) != 1 {
+					return "the clean disks are not taken"
+				}
+				return ""
+			})
+			s.edit(func(c *v1alpha1.Cluster) { c.Spec.Approval = mode })
+			s.drain()
+			s.restartController()
+			s.r.Records, s.r.Recorded = unreadable(s.client), unreadable(s.client)
+			s.edit(func(c *v1alpha1.Cluster) { c.Spec.Hosts = []v1alpha1.HostName{"n1"} })
+			s.until("pool", func(c *v1alpha1.Cluster) string {
+				s.approveRemovals()
+				if got := s.disksOf("n2", string(c.UID)); len(got) > 0 {
+					return "n2 has its group still: " + c.Status.Message
+				}
+				return ""
+			})
+			uid := string(s.get("pool").UID)
+			s.deleteCluster("pool")
+			s.await("the Cluster is gone", func() string {
+				s.approveRemovals()
+				err := errors.Join(s.reconcile("pool"), s.client.Get(context.Background(), types.NamespacedName{Name: "pool"}, &v1alpha1.Cluster{}))
+				if apierrors.IsNotFound(err) {
+					return ""
+				}
+				return fmt.Sprint("it is there: ", err)
+			})
+			if got := s.disksOf("n1", uid); len(got) > 0 || s.agents["n1"].IsEmpty("sdc") || s.agents["n2"].IsEmpty("sdc") {
+				t.Errorf("%v are left, or a disk was wiped that nobody said yes to", got)
 			}
 		})
 	}

@@ -97,7 +97,7 @@ func (s *suite) restartController() {
 		local.Records = s.records(local.Records)
 	}
 	s.r = New(storage.Config{
-		Client: s.client, Live: s.client, Records: s.client, Work: work.New(context.Background(), hurry(time.Now())), Events: s.events, Drivers: s.driver,
+		Client: s.client, Live: s.client, Records: s.client, Recorded: s.client, Work: work.New(context.Background(), hurry(time.Now())), Events: s.events, Drivers: s.driver,
 		Now: time.Now, CapacityEvery: time.Nanosecond,
 		Profiles: func(o v1alpha1.Storage) (backend.Profile, bool) {
 			if c, ok := o.(*v1alpha1.Cluster); ok && c.Spec.StorageType == v1alpha1.StorageTypeCephFS {

@@ -125,7 +125,7 @@ func (s *suite) restart() {
 		}),
 	})
 	s.r = New(storage.Config{
-		Client: s.client, Live: s.client, Records: s.client, Work: work.New(context.Background(), s.now), Events: s.events, Drivers: s, Now: s.now,
+		Client: s.client, Live: s.client, Records: s.client, Recorded: s.client, Work: work.New(context.Background(), s.now), Events: s.events, Drivers: s, Now: s.now,
 		CapacityEvery: time.Nanosecond, Profiles: func(v1alpha1.Storage) (backend.Profile, bool) { return b.Profile(), true },
 	}, b)
 }

@@ -299,7 +299,7 @@ func TestReconcile_neverFightsWithTheEngine(t *testing.T) {
 	defer w.Close()
 	engine := &storage.Reconciler{
 		Config: storage.Config{
-			Client: s.client, Live: s.client, Records: s.client, Work: w, Drivers: noDriver{}, Events: s.events, Now: time.Now,
+			Client: s.client, Live: s.client, Records: s.client, Recorded: s.client, Work: w, Drivers: noDriver{}, Events: s.events, Now: time.Now,
 			Profiles: func(v1alpha1.Storage) (backend.Profile, bool) { return model.Profile(), true },
 		},
 		New:       func() v1alpha1.Storage { return &v1alpha1.Cluster{} },

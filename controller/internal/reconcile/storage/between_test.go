@@ -79,15 +79,20 @@ func filterMembers(c client.WithWatch, keep func(m *v1alpha1.Member) bool) clien
 
 // failReads returns a client that asks a function before every read.
 func failReads(c client.WithWatch, read func() error) client.WithWatch {
+	return failReadsOf(c, func(runtime.Object) error { return read() })
+}
+
+// failReadsOf has a function say which reads fail, by what they read.
+func failReadsOf(c client.WithWatch, read func(runtime.Object) error) client.WithWatch {
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-			if err := read(); err != nil {
+			if err := read(o); err != nil {
 				return err
 			}
 			return c.Get(ctx, key, o, opts...)
 		},
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			if err := read(); err != nil {
+			if err := read(list); err != nil {
 				return err
 			}
 			return c.List(ctx, list, opts...)

@@ -85,8 +85,9 @@ type Config struct {
 	// Client reads from the cache and writes; Live reads from the API server.
 	Client client.Client
 	Live   client.Reader
-	// Records reads GlusterNodes and their definition from the API server (kube.NewGlusterNodeAPI): they say which devices are on record. Without it nobody knows.
-	Records client.Reader
+	// Records reads GlusterNodes and their definition from the API server (kube.NewGlusterNodeAPI): they say which devices are on record. Without it nobody knows. Recorded reads GlusterNodes from a cache
+	// (kube.NewGlusterNodeCache); without it the API server is asked each time.
+	Records, Recorded client.Reader
 	// Work performs steps. Each Reconciler has one of its own: it tells that one when a long job ends.
 	Work *work.Work
 	// Drivers tells how CSI drivers are.

@@ -69,13 +69,14 @@ func (r *Reconciler) readMembers(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// readGlusterNodes reads which devices are on record as those of GlusterNodes. Where nobody knows, only the taking of devices waits: the storage is looked after all the same, and looked at again
-// soon.
+// readGlusterNodes reads which devices are on record as those of GlusterNodes. Where nobody knows, only the taking of devices waits: the storage is looked after all the same.
 func (r *Reconciler) readGlusterNodes(ctx context.Context, s *scope) error {
-	nodes, err := r.glusterNodes.List(ctx, r.Client, r.Records)
+	if !s.profile.TakesDevices {
+		return nil
+	}
+	nodes, err := r.glusterNodes.List(ctx, r.Recorded, r.Records)
 	if err != nil {
-		s.world.Unread = err.Error()
-		s.within(kube.UntilBlind)
+		s.world.Unread = kube.Unread(err)
 		return ctx.Err()
 	}
 	s.world.GlusterNodes = recorded(nodes)

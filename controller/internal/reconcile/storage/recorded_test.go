@@ -21,7 +21,6 @@ import (
 	"quarry.storage/quarry/controller/internal/backend/backendtest"
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
-	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -99,11 +98,11 @@ func TestReadGlusterNodes(t *testing.T) {
 		"no definition":   {noDefinition, ""},
 		"no such kind":    {&meta.NoKindMatchError{}, "of deploy/crd"},
 		"no right":        {apierrors.NewForbidden(schema.GroupResource{Resource: "glusternodes"}, "", errors.New("no")), "the controller has no right to read the definition of glusternodes"},
-		"nobody answered": {errors.New("no answer"), "no answer"},
+		"nobody answered": {errors.New("no answer"), "cannot be read"},
 	} {
 		failing := failReads(c, func() error { return row.err })
-		r, pass := &Reconciler{Config: Config{Client: failing, Records: failing}}, &scope{}
-		if err := r.readGlusterNodes(t.Context(), pass); err != nil || (pass.soonest == kube.UntilBlind) != (row.want != "") || (pass.world.Unread == "") != (row.want == "") || !strings.Contains(pass.world.Unread, row.want) {
+		r, pass := &Reconciler{Config: Config{Records: failing, Recorded: failing}}, &scope{profile: backend.Profile{TakesDevices: true}}
+		if err := r.readGlusterNodes(t.Context(), pass); err != nil || (pass.world.Unread == "") != (row.want == "") || !strings.Contains(pass.world.Unread, row.want) {
 			t.Errorf("%s: %v, %q", name, err, pass.world.Unread)
 		}
 	}

@@ -120,7 +120,7 @@ func (s *suite) restartController() {
 		s.work.Patience = s.patience
 	}
 	cfg := Config{
-		Client: s.cached, Live: s.live, Records: s.live, Work: s.work, Drivers: s.driver, Events: s.events, Now: s.time, Told: &told.Members{}, Watched: &told.Members{},
+		Client: s.cached, Live: s.live, Records: s.live, Recorded: s.cached, Work: s.work, Drivers: s.driver, Events: s.events, Now: s.time, Told: &told.Members{}, Watched: &told.Members{},
 		Profiles: func(o v1alpha1.Storage) (backend.Profile, bool) {
 			if b := s.backendOf(o); b != nil {
 				return b.Profile(), true

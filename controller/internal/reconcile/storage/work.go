@@ -165,7 +165,7 @@ func (g guarded) unclaimed(ctx context.Context, step backend.Step) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimDeadline)
 	defer cancel()
-	nodes, err := kube.GlusterNodes(ctx, g.r.Records)
+	nodes, err := g.r.glusterNodes.Fresh(ctx, g.r.Records)
 	if err != nil {
 		return err
 	}

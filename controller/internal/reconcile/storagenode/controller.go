@@ -49,9 +49,9 @@ type Pool interface {
 // Reconciler reconciles StorageNodes; a request's name is the name of a node.
 type Reconciler struct {
 	Client client.Client
-	// Records reads GlusterNodes and their definition from the API server itself (kube.NewGlusterNodeAPI). SetupWithManager needs it; without it the cache alone is asked.
-	Records client.Reader
-	Pool    Pool
+	// Records reads GlusterNodes and their definition from the API server itself (kube.NewGlusterNodeAPI), which SetupWithManager needs. Recorded reads them from a cache; SetupWithManager sets it.
+	Records, Recorded client.Reader
+	Pool              Pool
 	// Namespaces that agents run in, and the Port they listen on.
 	Namespaces []string
 	Port       int

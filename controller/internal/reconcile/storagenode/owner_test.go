@@ -27,7 +27,7 @@ func (s *suite) manage(changed <-chan string) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &Reconciler{Client: mgr.GetClient(), Records: mgr.GetAPIReader(), Pool: s.pool, Namespaces: []string{namespace}, Port: s.r.Port}
-	if err := r.SetupWithManager(ctx, mgr, changed); err != nil {
+	if err := r.SetupWithManager(ctx, mgr, mgr.GetCache(), changed); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -17,8 +18,9 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// SetupWithManager registers the reconciler. changed tells the names of nodes whose agent reported something new.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, changed <-chan string) error {
+// SetupWithManager registers the reconciler. recorded is a cache of GlusterNodes alone (kube.NewGlusterNodeCache). changed tells the names of nodes whose agent reported something new.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, recorded cache.Cache, changed <-chan string) error {
+	r.Recorded = recorded
 	if err := agentpod.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -33,7 +35,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			return requests(agentpod.NodesOf(o))
 		})).
-		WatchesRawSource(kube.Later(mgr.GetCache(), r.Records, &v1alpha1.GlusterNodeList{}, &v1alpha1.GlusterNode{}, handler.EnqueueRequestsFromMapFunc(r.recorded), predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(kube.Later(recorded, r.Records, &v1alpha1.GlusterNodeList{}, &v1alpha1.GlusterNode{}, handler.EnqueueRequestsFromMapFunc(r.recorded), predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(kube.Changes(changed, 0, func(_ context.Context, node string) []reconcile.Request { return requests([]string{node}) })).
 		WithOptions(kube.Options(8))
 	// Devices are shown with the name of the storage that they belong to, or with the news that it is gone.

@@ -27,7 +27,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, sn *v1alpha1.StorageNode, 
 		return err
 	}
 	records := before(sn)
-	if nodes, err := r.glusterNodes.List(ctx, r.Client, r.Records); err == nil {
+	if nodes, err := r.glusterNodes.List(ctx, r.Recorded, r.Records); err == nil {
 		records = disk.RecordsOf(nodes)
 	} else if ctx.Err() == nil {
 		// All else about the node is known, and whoever takes a device asks again.
