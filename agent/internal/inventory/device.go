@@ -86,6 +86,15 @@ const unnamedGroup = "(in a group)"
 // on it from the file. Its digest is the one of an observation. LVM is not asked: whether a physical volume belongs to a group is read
 // from its own metadata. Whoever else has the device open is looked for: the exclusive open keeps only some away.
 func (i *Inventory) Inspect(ctx context.Context, f *os.File) (plan.Device, error) {
+	d, err := i.through(f)
+	if err != nil {
+		return plan.Device{}, err
+	}
+	return i.used(ctx, d), nil
+}
+
+// through sees a device through a file that is open on it.
+func (i *Inventory) through(f *os.File) (plan.Device, error) {
 	major, minor, err := disk.Number(f)
 	if err != nil {
 		return plan.Device{}, err
@@ -101,7 +110,11 @@ func (i *Inventory) Inspect(ctx context.Context, f *os.File) (plan.Device, error
 	if err != nil {
 		return plan.Device{}, err
 	}
-	d := inspected(found, facts)
+	return inspected(found, facts), nil
+}
+
+// used adds whoever has the device open.
+func (i *Inventory) used(ctx context.Context, d plan.Device) plan.Device {
 	users, err := i.Users(ctx, []plan.Device{d})
 	if err != nil {
 		d.Unreadable = append(d.Unreadable, fmt.Sprintf("users: %v", err))
@@ -109,24 +122,27 @@ func (i *Inventory) Inspect(ctx context.Context, f *os.File) (plan.Device, error
 	if len(users) > 0 && len(users[0]) > 0 {
 		d.Use, d.Users = plan.Used, users[0]
 	}
-	return d, nil
+	return d
 }
 
-// Look opens one device exclusively, and inspects it through that. It is plan.ErrTaken for one that cannot be opened exclusively. Nothing of an observation counts, nor what an earlier test
-// found.
+// Look opens one device exclusively, and reads it through that. Users are looked for once it is closed again: that takes seconds, in which work on the device would wait. It is plan.ErrTaken for one that
+// cannot be opened exclusively. Nothing of an observation counts, nor what an earlier test found.
 func (i *Inventory) Look(ctx context.Context, d plan.Device) (plan.Device, error) {
 	// The search for users has a limit of its own, and comes after the read.
 	limit := i.cfg.ProbeTimeout + occupant.DefaultTimeout + occupant.DefaultPause
 	return bounded(ctx, i, pvuuid.Kernel(d.KernelName), limit, func(ctx context.Context) (plan.Device, error) {
-		f, release, err := i.cfg.Prober.OpenExclusive(d.Path)
+		f, release, err := i.cfg.Prober.OpenExclusive(ctx, d.Path)
 		if errors.Is(err, disk.ErrBusy) {
 			err = fmt.Errorf("%w: %w", plan.ErrTaken, err)
 		}
 		if err != nil {
 			return plan.Device{}, err
 		}
-		look, err := i.Inspect(ctx, f)
-		return look, errors.Join(err, release())
+		look, err := i.through(f)
+		if err = errors.Join(err, release()); err != nil {
+			return plan.Device{}, err
+		}
+		return i.used(ctx, look), nil
 	})
 }
 

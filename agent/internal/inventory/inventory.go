@@ -41,9 +41,9 @@ type Mounts interface {
 type Prober interface {
 	Probe(ctx context.Context, path string) (disk.Facts, error)
 	// Exclusive reports whether the device can be opened exclusively.
-	Exclusive(path string) (bool, error)
+	Exclusive(ctx context.Context, path string) (bool, error)
 	// OpenExclusive opens it exclusively until release is called. It is disk.ErrBusy where it cannot be.
-	OpenExclusive(path string) (f *os.File, release func() error, err error)
+	OpenExclusive(ctx context.Context, path string) (f *os.File, release func() error, err error)
 }
 
 // Occupants finds who uses disks without keeping others from opening them exclusively.

@@ -75,12 +75,12 @@ func (f *fake) Trigger(number string) error {
 	return nil
 }
 
-func (f *fake) Exclusive(path string) (bool, error) {
+func (f *fake) Exclusive(_ context.Context, path string) (bool, error) {
 	f.opened = append(f.opened, path)
 	return true, nil
 }
 
-func (f *fake) OpenExclusive(path string) (*os.File, func() error, error) {
+func (f *fake) OpenExclusive(_ context.Context, path string) (*os.File, func() error, error) {
 	f.opened = append(f.opened, path)
 	if f.busy {
 		return nil, nil, disk.ErrBusy

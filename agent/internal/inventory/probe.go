@@ -142,7 +142,7 @@ func bounded[T any](ctx context.Context, i *Inventory, path string, limit time.D
 // Exclusive reports whether the device can be opened exclusively. It is not part of an observation: another program that wants the
 // device for itself at that moment fails.
 func (i *Inventory) Exclusive(ctx context.Context, d plan.Device) (bool, error) {
-	return bounded(ctx, i, pvuuid.Kernel(d.KernelName), i.cfg.ProbeTimeout, func(context.Context) (bool, error) { return i.cfg.Prober.Exclusive(d.Path) })
+	return bounded(ctx, i, pvuuid.Kernel(d.KernelName), i.cfg.ProbeTimeout, func(ctx context.Context) (bool, error) { return i.cfg.Prober.Exclusive(ctx, d.Path) })
 }
 
 // Users names who uses each of the devices, or a partition of it, although it can be opened exclusively. It is not part of an observation:

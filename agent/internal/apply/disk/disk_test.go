@@ -103,7 +103,7 @@ func TestHold_keepsTestsForUsersAway(t *testing.T) {
 	d := image(t)
 	a := Adapter{Tool: hostdisk.New(), Devices: still{device: d}, Udev: &udev{t: t}}
 	exclusive := func() bool {
-		free, err := a.Tool.Exclusive(d.Path)
+		free, err := a.Tool.Exclusive(t.Context(), d.Path)
 		if err != nil {
 			t.Error(err)
 		}

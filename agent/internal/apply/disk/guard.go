@@ -16,7 +16,7 @@ import (
 //
 // Whatever else belongs around a change of what devices carry goes here, and nowhere else.
 func (a Adapter) Hold(ctx context.Context, p plan.Plan) (release func(context.Context), err error) {
-	free, err := a.Tool.Reserve(p.Touches()...)
+	free, err := a.Tool.Reserve(ctx, p.Touches()...)
 	if err != nil {
 		return nil, refused(err)
 	}

@@ -40,7 +40,7 @@ func TestHost_exclusive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if free, err := New().Exclusive(dev); err != nil || free {
+	if free, err := New().Exclusive(t.Context(), dev); err != nil || free {
 		t.Errorf("held by another: %t, %v", free, err)
 	}
 	if got := facts(t, dev); !got.Clean() {
@@ -56,7 +56,7 @@ func TestHost_exclusive(t *testing.T) {
 	if got := facts(t, dev); !got.Clean() || got.SizeBytes != testSize {
 		t.Errorf("free: %+v", got)
 	}
-	if free, err := New().Exclusive(dev); err != nil || !free {
+	if free, err := New().Exclusive(t.Context(), dev); err != nil || !free {
 		t.Errorf("free: %t, %v", free, err)
 	}
 }
@@ -153,7 +153,7 @@ func TestHost_mountedIsNotExclusive(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if free, err := New().Exclusive(dev); err != nil || free {
+	if free, err := New().Exclusive(t.Context(), dev); err != nil || free {
 		t.Errorf("got %t, %v", free, err)
 	}
 	if err := New().Wipe(t.Context(), dev, "d", accept); !errors.Is(err, ErrBusy) {

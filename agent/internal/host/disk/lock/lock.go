@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,23 +54,41 @@ func New() *Table {
 }
 
 // Reserve keeps Exclusive from opening the devices until release is called: a tool that needs the exclusive open for its own work,
-// such as pvcreate, would otherwise fail now and then.
-func (t *Table) Reserve(paths ...string) (release func(), err error) {
+// such as pvcreate, would otherwise fail now and then. It waits until no device is open, at most until ctx ends: a read through such an open may hang.
+func (t *Table) Reserve(ctx context.Context, paths ...string) (release func(), err error) {
 	keys, err := keysOf(paths)
 	if err != nil {
 		return nil, fmt.Errorf("reserve: %w", err)
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	for _, k := range keys {
 		t.work[k]++
 	}
+	err = t.untested(ctx, keys...)
+	t.mu.Unlock()
+	if err != nil {
+		t.free(keys)
+		return nil, fmt.Errorf("reserve %s: %w", strings.Join(paths, ", "), err)
+	}
+	return sync.OnceFunc(func() { t.free(keys) }), nil
+}
+
+// untested waits until none of the devices is open exclusively. The caller has mu.
+func (t *Table) untested(ctx context.Context, keys ...uint64) error {
+	defer context.AfterFunc(ctx, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.tested.Broadcast()
+	})()
 	for _, k := range keys {
 		for t.testing[k] {
+			if ctx.Err() != nil {
+				return fmt.Errorf("a test of the device has not ended: %w", context.Cause(ctx))
+			}
 			t.tested.Wait()
 		}
 	}
-	return sync.OnceFunc(func() { t.free(keys) }), nil
+	return nil
 }
 
 func (t *Table) free(keys []uint64) {
@@ -85,7 +104,7 @@ func (t *Table) free(keys []uint64) {
 // Lock reserves whole disks and takes systemd's lock on each: until release is called udev does not probe them, and puts off the
 // events that it gets. It waits a moment for others, then fails with ErrBusy. The caller that has a lock already gets it again.
 func (t *Table) Lock(ctx context.Context, paths ...string) (release func(), err error) {
-	unreserve, err := t.Reserve(paths...)
+	unreserve, err := t.Reserve(ctx, paths...)
 	if err != nil {
 		return nil, err
 	}
@@ -172,9 +191,9 @@ func (t *Table) unlock(k uint64) {
 
 // Exclusive reports whether the device can be opened exclusively. The open lasts a few microseconds, and another program that
 // wants the device exclusively at that very moment fails: so the test is for devices that have been quiet for a while. It finds a
-// device not exclusive that this process works on, or that another program has locked.
-func (t *Table) Exclusive(path string) (bool, error) {
-	_, release, err := t.OpenExclusive(path)
+// device not exclusive that this process works on, or that another program has locked. It waits for other tests of the device, at most until ctx ends.
+func (t *Table) Exclusive(ctx context.Context, path string) (bool, error) {
+	_, release, err := t.OpenExclusive(ctx, path)
 	if errors.Is(err, ErrBusy) {
 		return false, nil
 	}
@@ -184,15 +203,15 @@ func (t *Table) Exclusive(path string) (bool, error) {
 	return true, release()
 }
 
-// OpenExclusive opens the device exclusively for reading, until release is called: another program that wants it for itself fails meanwhile. It is ErrBusy where
-// Exclusive finds a device not exclusive.
-func (t *Table) OpenExclusive(path string) (f *os.File, release func() error, err error) {
+// OpenExclusive opens the device exclusively for reading, until release is called: another program that wants it for itself fails meanwhile, and Reserve waits. So whoever has it open
+// reads it, and does nothing else. It is ErrBusy where Exclusive finds a device not exclusive.
+func (t *Table) OpenExclusive(ctx context.Context, path string) (f *os.File, release func() error, err error) {
 	k, err := key(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !t.beginTest(k) {
-		return nil, nil, fmt.Errorf("%s: %w: this agent works on it", path, ErrBusy)
+	if err := t.beginTest(ctx, k); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	shared, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err == nil {
@@ -217,17 +236,17 @@ func (t *Table) OpenExclusive(path string) (f *os.File, release func() error, er
 	}, nil
 }
 
-func (t *Table) beginTest(k uint64) bool {
+func (t *Table) beginTest(ctx context.Context, k uint64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for t.testing[k] {
-		t.tested.Wait()
+	if err := t.untested(ctx, k); err != nil {
+		return err
 	}
 	if t.work[k] > 0 {
-		return false
+		return fmt.Errorf("%w: this agent works on it", ErrBusy)
 	}
 	t.testing[k] = true
-	return true
+	return nil
 }
 
 func (t *Table) endTest(k uint64) {

@@ -51,7 +51,7 @@ func free(t *testing.T, path string) bool {
 
 func exclusive(t *testing.T, table *Table, path string) bool {
 	t.Helper()
-	ok, err := table.Exclusive(path)
+	ok, err := table.Exclusive(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,11 +63,11 @@ func TestReserve_keepsExclusiveTestsAway(t *testing.T) {
 	if !exclusive(t, table, path) {
 		t.Error("not exclusive without a reservation")
 	}
-	first, err := table.Reserve(path)
+	first, err := table.Reserve(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := table.Reserve(path)
+	second, err := table.Reserve(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestReserve_keepsExclusiveTestsAway(t *testing.T) {
 	if !exclusive(t, table, path) {
 		t.Error("not exclusive after the reservation")
 	}
-	if _, err := table.Reserve(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := table.Reserve(t.Context(), filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a device that is not there: %v", err)
 	}
 }
@@ -88,21 +88,21 @@ func TestReserve_keepsExclusiveTestsAway(t *testing.T) {
 // TestOpenExclusive: no other test of this process, and no work, falls into the time in which a device is open.
 func TestOpenExclusive(t *testing.T) {
 	path, table := image(t), New()
-	release, err := table.Reserve(path)
+	release, err := table.Reserve(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := table.OpenExclusive(path); !errors.Is(err, ErrBusy) {
+	if _, _, err := table.OpenExclusive(t.Context(), path); !errors.Is(err, ErrBusy) {
 		t.Errorf("a device that this process works on: %v", err)
 	}
 	release()
-	f, closes, err := table.OpenExclusive(path)
+	f, closes, err := table.OpenExclusive(t.Context(), path)
 	if err != nil || f.Name() != path {
 		t.Fatal(err)
 	}
 	work := make(chan error, 1)
 	go func() {
-		release, err := table.Reserve(path)
+		release, err := table.Reserve(t.Context(), path)
 		if err == nil {
 			release()
 		}
@@ -119,7 +119,7 @@ func TestOpenExclusive(t *testing.T) {
 	if err := <-work; err != nil || !exclusive(t, table, path) {
 		t.Errorf("after it was closed: %v", err)
 	}
-	if _, _, err := table.OpenExclusive(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, _, err := table.OpenExclusive(t.Context(), filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a device that is not there: %v", err)
 	}
 }
@@ -135,7 +135,7 @@ func TestExclusive_respectsTheLockOfOthers(t *testing.T) {
 	if !exclusive(t, table, path) {
 		t.Error("udev's own probing makes a device look used")
 	}
-	if _, err := table.Exclusive(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := table.Exclusive(t.Context(), filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a device that is not there: %v", err)
 	}
 }
@@ -189,5 +189,28 @@ func TestLock_failsWhole(t *testing.T) {
 	}
 	if _, err := table.Lock(t.Context(), a, filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a device that is not there: %v", err)
+	}
+}
+
+// TestReserve_waitsNoLongerThanItMay: a read through an exclusive open may hang for ever. Whoever waits for its end waits no longer than it was told to, and is in nobody's way then.
+func TestReserve_waitsNoLongerThanItMay(t *testing.T) {
+	path, table := image(t), New()
+	_, closes, err := table.OpenExclusive(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := table.Reserve(short, path); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("work: %v", err)
+	}
+	if _, _, err := table.OpenExclusive(short, path); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrBusy) {
+		t.Errorf("another test: %v", err)
+	}
+	if err := closes(); err != nil {
+		t.Fatal(err)
+	}
+	if !exclusive(t, table, path) {
+		t.Error("work that never began is in the way of tests")
 	}
 }
