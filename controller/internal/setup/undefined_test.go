@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -90,6 +91,96 @@ func TestRun_withoutGlusterNodes(t *testing.T) {
 	})
 }
 
+// undecodable creates a GlusterNode that the API server takes from before its definition was strict, and that no client can decode. It returns what mends it.
+func (s *site) undecodable() (mend func()) {
+	s.t.Helper()
+	ctx, crd := context.Background(), &unstructured.Unstructured{}
+	crd.SetAPIVersion("apiextensions.k8s.io/v1")
+	crd.SetKind("CustomResourceDefinition")
+	key := client.ObjectKey{Name: "glusternodes." + v1alpha1.Group}
+	if err := s.admin.Get(ctx, key, crd); err != nil {
+		s.t.Fatal(err)
+	}
+	strict, err := json.Marshal(crd.Object["spec"])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	pattern := regexp.MustCompile(`"pattern":"\^\[0-9\]\{4\}[^"]*",?`)
+	if !pattern.Match(strict) {
+		s.t.Fatal("the definition takes any time")
+	}
+	define := func(spec []byte) error {
+		return s.admin.Patch(ctx, crd, client.RawPatch(types.JSONPatchType, fmt.Appendf(nil, `[{"op":"replace","path":"/spec","value":%s}]`, spec)))
+	}
+	s.t.Cleanup(func() {
+		if err := define(strict); err != nil {
+			s.t.Error(err)
+		}
+	})
+	if err := define(pattern.ReplaceAll(strict, nil)); err != nil {
+		s.t.Fatal(err)
+	}
+	raw := fmt.Appendf(nil, `{"apiVersion":%q,"kind":"GlusterNode","metadata":{"name":"odd","namespace":"default"},"spec":{"cluster":"servers","storage":[{"pvcName":"claim"}],"devices":[
+		{"device":"/dev/disk/by-id/other","path":"/dev/disk/by-id/other","node":"nowhere","serial":"O","size":1,"recorded":"2026-11-27t08:00:00z"}]}}`, v1alpha1.GroupVersion)
+	odd := &unstructured.Unstructured{}
+	await(s.t, "the definition takes the GlusterNode", func() string {
+		odd.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("GlusterNode"))
+		odd.SetNamespace(metav1.NamespaceDefault)
+		odd.SetName("odd")
+		if err := s.admin.Patch(ctx, odd, client.RawPatch(types.ApplyPatchType, raw), client.FieldOwner("test")); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	change := func(patch string) {
+		if err := client.IgnoreNotFound(s.admin.Patch(ctx, odd, client.RawPatch(types.JSONPatchType, []byte(patch)))); err != nil {
+			s.t.Error(err)
+		}
+	}
+	s.t.Cleanup(func() {
+		change(fmt.Sprintf(`[{"op":"add","path":"/metadata/annotations","value":{%q:%q}}]`, v1alpha1.AnnotationRemove, odd.GetUID()))
+		if err := client.IgnoreNotFound(s.admin.Delete(ctx, odd)); err != nil {
+			s.t.Error(err)
+		}
+	})
+	if err := s.admin.List(ctx, &v1alpha1.GlusterNodeList{}); err == nil {
+		s.t.Fatal("it can be decoded")
+	}
+	return func() { change(`[{"op":"replace","path":"/spec/devices/0/recorded","value":"2026-11-27T08:00:00Z"}]`) }
+}
+
+// TestRun_undecodable: a GlusterNode that nobody can decode keeps disks from being taken, and nothing else: neither the controller nor any of its reconcilers waits for it.
+func TestRun_undecodable(t *testing.T) {
+	s := newSite(t)
+	mend := s.undecodable()
+	s.with(nil, func(t *testing.T) {
+		await(t, "the CSI driver is deployed", func() string { return available(t.Context(), s.admin) })
+		s.device(t, "sdb", "available", func(d v1alpha1.NodeDevice) bool { return d.Available })
+		s.says(t, "glusternodes, of deploy/crd, cannot be read")
+		if !s.agent.IsEmpty("sdb") {
+			t.Error("a disk was taken while nobody knew whose it is")
+		}
+		mend()
+		await(t, "the Cluster runs", phaseOf(s.admin, s.cluster))
+	})
+}
+
+// says waits until the Cluster, or a Member, says something.
+func (s *site) says(t *testing.T, what string) {
+	t.Helper()
+	await(t, "the Cluster says what is missing", func() string {
+		var members v1alpha1.MemberList
+		if err := errors.Join(s.admin.Get(t.Context(), client.ObjectKeyFromObject(s.cluster), s.cluster), s.admin.List(t.Context(), &members)); err != nil {
+			return err.Error()
+		}
+		text, err := json.Marshal([]any{s.cluster.Status, members.Items})
+		if err != nil || !strings.Contains(string(text), what) {
+			return fmt.Sprint("not yet: ", string(text), err)
+		}
+		return ""
+	})
+}
+
 // nudges returns what has the Cluster looked at, once a second at most: it is looked at again by itself only after a minute.
 func (s *site) nudges() func() {
 	last, n := time.Time{}, 0
@@ -166,17 +257,7 @@ func TestRun_withoutTheRight(t *testing.T) {
 	s.with(nil, func(t *testing.T) {
 		await(t, "the CSI driver is deployed", func() string { return available(t.Context(), s.admin) })
 		s.device(t, "sdb", "available", func(d v1alpha1.NodeDevice) bool { return d.Available })
-		await(t, "the Cluster says what is missing", func() string {
-			var members v1alpha1.MemberList
-			if err := errors.Join(s.admin.Get(t.Context(), client.ObjectKeyFromObject(s.cluster), s.cluster), s.admin.List(t.Context(), &members)); err != nil {
-				return err.Error()
-			}
-			text, err := json.Marshal([]any{s.cluster.Status, members.Items})
-			if err != nil || !strings.Contains(string(text), "has no right to list glusternodes, apply deploy/base again") {
-				return fmt.Sprint("not yet: ", string(text), err)
-			}
-			return ""
-		})
+		s.says(t, "has no right to list glusternodes, apply deploy/base again")
 		if !s.agent.IsEmpty("sdb") {
 			t.Error("a disk was taken while nobody knew whose it is")
 		}
