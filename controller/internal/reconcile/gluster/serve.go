@@ -215,6 +215,8 @@ func (r *Reconciler) disks(ctx context.Context, s *scope, m *member) error {
 		return err
 	case kept.Dropped:
 		return obstructed("The API server does not keep spec.devices: its definition of GlusterNodes is that of an earlier version. Run: kubectl apply --server-side -k deploy/crd")
+	case kept.Written && kept.Decision.Withdrawn() != "":
+		m.tell(corev1.EventTypeWarning, v1alpha1.ReasonDeviceConflict, "Withdraw", kept.Decision.Withdrawn())
 	case kept.Written:
 		m.tell(corev1.EventTypeNormal, v1alpha1.ReasonStepTaken, "Allocate", kept.Decision.Condition().Message)
 	}

@@ -29,8 +29,9 @@ type Verdict struct {
 	granted, away bool
 	// look is the path of the disk at which the agent has to look before anything else is done with it; empty when nothing waits for that.
 	look string
-	// record that is to be written; nil when none is.
-	record *v1alpha1.GlusterDevice
+	// record that is to be written; nil when none is. withdrawn: the record there is is taken off. asks: the API server itself has to say the same before that.
+	record          *v1alpha1.GlusterDevice
+	withdrawn, asks bool
 }
 
 // Decision is what is decided about all devices of a node.
@@ -93,6 +94,21 @@ func (d Decision) Looks() (device v1alpha1.DevicePath, path string, ok bool) {
 		}
 	}
 	return "", "", false
+}
+
+// Asks reports whether a decision hangs on what the API server itself says at this moment.
+func (d Decision) Asks() bool {
+	return slices.ContainsFunc(d.Verdicts, func(v Verdict) bool { return v.asks })
+}
+
+// Withdrawn says which record is taken off, and why; empty when none is.
+func (d Decision) Withdrawn() string {
+	for _, v := range d.Verdicts {
+		if v.withdrawn {
+			return fmt.Sprintf("The record of %s is withdrawn: %s.", v.Device, v.Message)
+		}
+	}
+	return ""
 }
 
 // Misplaced reports whether a disk is on record on another node than the affinity matches. No pod can have it there.

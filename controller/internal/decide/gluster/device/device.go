@@ -33,6 +33,8 @@ type Facts struct {
 	// looked for users then.
 	Agent  decide.Node
 	Looked map[v1alpha1.DevicePath]bool
+	// Live: all of this is of this moment. Otherwise a cache said it, which may be late.
+	Live bool
 	// Registered: glusterd2 has every disk of the node, so that nobody looked which Clusters choose them, and none is registered.
 	Registered bool
 	// Clusters and Members are all that there are, Others the records of all other GlusterNodes. Without a Host nobody looked.
@@ -62,8 +64,12 @@ func Decide(f Facts) Decision {
 			}
 			d.Records = records
 		}
+		if v.withdrawn {
+			records = slices.DeleteFunc(records, func(r v1alpha1.GlusterDevice) bool { return r.Device == v.Device })
+			d.Records = records
+		}
 		d.Verdicts = append(d.Verdicts, v)
-		if v.record != nil {
+		if v.record != nil || v.withdrawn {
 			// One at a time: the next device is judged with this one on record.
 			break
 		}
@@ -120,11 +126,18 @@ func (f Facts) judge(path v1alpha1.DevicePath, d *Decision) Verdict {
 		return unknown(v, v1alpha1.ReasonAgentUnreachable, "the agent of node %s is not heard: %s", f.Host, orNothing(f.Agent.Problem))
 	case f.Agent.LVMError != "":
 		return unknown(v, v1alpha1.ReasonPending, "LVM cannot be run on node %s: %s", f.Host, f.Agent.LVMError)
+	case r != nil && f.owner(*r) != "":
+		return f.withdraw(v, *r)
 	case f.Held != "":
 		return unknown(v, v1alpha1.ReasonPending, "%s", f.Held)
 	case r != nil:
 		return f.give(v, *r, d)
 	}
+	return f.offer(v, path, d)
+}
+
+// offer puts a disk on record that is on none.
+func (f Facts) offer(v Verdict, path v1alpha1.DevicePath, d *Decision) Verdict {
 	one, there := f.Agent.Device(string(path))
 	if !there {
 		return no(v, v1alpha1.ReasonDeviceNotFound, "the agent of node %s reports no such device", f.Host)

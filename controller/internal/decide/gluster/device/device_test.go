@@ -99,6 +99,9 @@ func active(f *Facts) {
 func unlooked(f *Facts) { f.Looked = nil }
 func bare(f *Facts)     { f.Pod.Has = nil }
 
+// live: the API server itself says all of it.
+func live(f *Facts) { f.Live = true }
+
 func member(change func(*v1alpha1.MemberSpec)) edit {
 	return func(f *Facts) {
 		m := v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "fast.n1"}, Spec: v1alpha1.MemberSpec{Of: v1alpha1.MemberOwner{Kind: "Cluster", Name: "fast", UID: "u"}, Node: "n1"}}
@@ -136,6 +139,9 @@ func show(d Decision) string {
 	for _, r := range d.Records {
 		out += fmt.Sprintf(" record:%s,%s,%s,%t", r.Node, r.WWN, r.Serial, r.Allocated)
 	}
+	if d.Withdrawn() != "" && d.Records != nil {
+		out += " withdrawn"
+	}
 	for _, v := range d.Verdicts {
 		if v.Register {
 			out += " register"
@@ -158,6 +164,7 @@ func TestDecide(t *testing.T) {
 		register  = "True DevicesAllocated register"
 		refuses   = "False DeviceRefused"
 		conflict  = "False DeviceConflict"
+		withdrawn = "False DeviceConflict withdrawn"
 	)
 	silent := func(f *Facts) { f.Agent.Agent, f.Agent.Problem = decide.AgentUnreachable, "no answer" }
 	unseen := func(f *Facts) { f.Seen = nil }
@@ -239,6 +246,29 @@ func TestDecide(t *testing.T) {
 		"and an OSD meanwhile": {[]edit{recorded(3*time.Minute, false), member(func(m *v1alpha1.MemberSpec) {
 			m.Ceph = &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{WWN: "0x1", Serial: "S1"}}}
 		})}, conflict, "on record"},
+		"and an OSD meanwhile, and no server has it": {[]edit{recorded(3*time.Minute, false), bare, live, member(func(m *v1alpha1.MemberSpec) {
+			m.Ceph = &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{WWN: "0x1", Serial: "S1"}}}
+		})}, withdrawn, "Member fast.n1 has the disk on record"},
+		"that, under maintenance": {[]edit{recorded(time.Minute, false), bare, live, func(f *Facts) { f.Held = "it is under maintenance" }, member(func(m *v1alpha1.MemberSpec) {
+			m.Ceph = &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{WWN: "0x1", Serial: "S1"}}}
+		})}, withdrawn, "Member fast.n1"},
+		"that, and a cache says so": {[]edit{recorded(3*time.Minute, false), bare, member(func(m *v1alpha1.MemberSpec) {
+			m.Ceph = &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{WWN: "0x1", Serial: "S1"}}}
+		})}, conflict, "Member fast.n1"},
+		"that, and the group of its server is on it": {[]edit{recorded(3*time.Minute, false), bare, live, grouped, member(func(m *v1alpha1.MemberSpec) {
+			m.Ceph = &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{WWN: "0x1", Serial: "S1"}}}
+		})}, refuses, "not clean"},
+		"that, and nobody knows what is on it": {[]edit{recorded(3*time.Minute, false), bare, live, silent, member(func(m *v1alpha1.MemberSpec) {
+			m.Ceph = &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{WWN: "0x1", Serial: "S1"}}}
+		})}, "Unknown AgentUnreachable", "no answer"},
+		"and a group is being made of it":       {[]edit{recorded(3*time.Minute, false), bare, live, forming}, withdrawn, "on record"},
+		"and a storage was cut off":             {[]edit{recorded(3*time.Minute, false), bare, live, refused(v1alpha1.RefusalLVM), orphan, cluster(func(c *v1alpha1.Cluster) { c.Spec.Devices = &spare })}, withdrawn, "has begun with"},
+		"and a storage has it":                  {[]edit{recorded(3*time.Minute, false), bare, live, on(func(d *decide.Device) { d.OwnerUID = "u" })}, withdrawn, "has begun with"},
+		"and a Cluster only chooses it":         {[]edit{recorded(3*time.Minute, false), bare, live, cluster(func(*v1alpha1.Cluster) {})}, conflict, "chosen"},
+		"and written meanwhile by nobody known": {[]edit{recorded(3*time.Minute, false), bare, live, refused(v1alpha1.RefusalLVM)}, refuses, "not clean"},
+		"allocated, and an OSD, and no server has it": {[]edit{recorded(time.Hour, true), bare, live, member(func(m *v1alpha1.MemberSpec) {
+			m.Ceph = &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{WWN: "0x1", Serial: "S1"}}}
+		})}, conflict, "Member fast.n1"},
 		"and written meanwhile":                    {[]edit{recorded(3*time.Minute, false), refused(v1alpha1.RefusalLVM)}, refuses, "not clean"},
 		"and another disk came":                    {[]edit{recorded(3*time.Minute, false), exchanged}, conflict, "another disk than the one on record, which is 0x1 S1"},
 		"and it went":                              {[]edit{recorded(3*time.Minute, false), func(f *Facts) { f.Agent.Devices = nil }}, "False DeviceNotFound", "is not on node n1"},
@@ -365,7 +395,7 @@ func TestDecide(t *testing.T) {
 				t.Errorf("got %q, %s; want %q, %q", got, d.Condition().Message, row.want, row.says)
 			}
 			f.Looked = nil
-			if d := Decide(f); d.Records != nil {
+			if d := Decide(f); d.Records != nil && d.Withdrawn() == "" {
 				t.Errorf("%+v is written, and the agent did not look", d.Records)
 			}
 			for _, r := range f.Node.Spec.Devices {

@@ -53,6 +53,31 @@ func (f Facts) holder(r v1alpha1.GlusterDevice) string {
 	return cmp.Or(f.recorded(d, &r), f.members(d))
 }
 
+// owner says which storage has a disk that is on record here, and that no server of this node ever had; empty when none does, or nobody can tell. A Cluster may put a disk on record at the moment at which this
+// node does: its step is refused then because of this record, and the server never gets the disk because of that one. So this record is the one that yields.
+func (f Facts) owner(r v1alpha1.GlusterDevice) string {
+	d, _, why := f.find(r)
+	if why != "" || slices.Contains(f.Pod.Has, string(r.Path)) || d.VolumeGroup == workload.Group(workload.Disk(r)) {
+		// A record may be of an earlier time than the server, as in a restore: what it has it keeps.
+		return ""
+	}
+	if d.OwnerUID != "" || f.orphaned(d) {
+		return "a storage has begun with the disk"
+	}
+	here := func(m v1alpha1.Member) bool { return string(m.Spec.Node) == f.Host }
+	i := slices.IndexFunc(f.Members, func(m v1alpha1.Member) bool { return isOSD(&m, d, here(m)) || isLUN(&m, d) || here(m) && forms(&m, d) })
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprintf("Member %s has the disk on record", f.Members[i].Name)
+}
+
+// withdraw takes a record off that yields to a storage's, once the API server itself says the same.
+func (f Facts) withdraw(v Verdict, r v1alpha1.GlusterDevice) Verdict {
+	v.withdrawn, v.asks = f.Live, !f.Live
+	return no(v, v1alpha1.ReasonDeviceConflict, "%s", f.owner(r))
+}
+
 // mayServe warns of a disk that may have bricks on it: the server had it, or records were lost with a GlusterNode that is restored, or made anew, without spec.devices. It is empty when
 // nothing points to that.
 func (f Facts) mayServe(d decide.Device, r *v1alpha1.GlusterDevice) string {

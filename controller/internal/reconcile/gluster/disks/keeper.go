@@ -42,7 +42,7 @@ func (k Keeper) Keep(ctx context.Context, s Subject) (Kept, error) {
 		return Kept{}, err
 	}
 	d := device.Decide(f)
-	if _, _, waits := d.Looks(); waits {
+	if _, _, waits := d.Looks(); waits || d.Asks() {
 		if f, err = k.look(ctx, k.Live, s, true); err != nil {
 			return Kept{}, err
 		}

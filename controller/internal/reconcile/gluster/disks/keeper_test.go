@@ -318,3 +318,41 @@ func TestKeeper_asks(t *testing.T) {
 		}
 	}
 }
+
+// TestKeeper_yields: a record yields to that of a Member once the API server itself has both, and to nothing that a cache says alone. A disk that was allocated stays on record.
+func TestKeeper_yields(t *testing.T) {
+	for name, row := range map[string]struct {
+		live, cached, allocated bool
+		records                 int
+	}{
+		"both say so":         {true, true, false, 0},
+		"a cache says so":     {false, true, false, 1},
+		"it is allocated":     {true, true, true, 1},
+		"only the API server": {true, false, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			n := w.subject().Node
+			n.Spec.Devices = []v1alpha1.GlusterDevice{{Device: path, Path: path, Node: "n1", WWN: "w", Serial: "S", Size: 1, Recorded: metav1.NewTime(w.now.Add(-time.Hour)), Allocated: row.allocated}}
+			if err := w.live.Update(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+			for at, has := range map[client.Client]bool{w.live: row.live, w.cache: row.cached} {
+				if !has {
+					continue
+				}
+				m := member()
+				m.Spec.Node = "n1"
+				if err := at.Create(t.Context(), m); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := w.subject()
+			s.Pod.Has = nil
+			kept, err := w.keeper.Keep(t.Context(), s)
+			if got := w.records(); err != nil || kept.Dropped || len(got) != row.records || (kept.Decision.Withdrawn() == "") != (row.records > 0) || len(got) == 0 && !kept.Written {
+				t.Errorf("%v, %+v: %+v", err, kept, got)
+			}
+		})
+	}
+}

@@ -82,9 +82,9 @@ func (k Keeper) inspect(ctx context.Context, f *device.Facts, one v1alpha1.Devic
 	f.Agent.Devices[i] = now
 }
 
-// look returns what is known of the disks of a node. A cache looks at the Members of the node of Kubernetes; the API server itself at all of them, for disks that another node may see.
+// look returns what is known of the disks of a node. A cache looks at the Members of the node of Kubernetes; the API server itself at all of them, for disks that another node may see. ask: r is the API server, and the agent says how things are at this moment.
 func (k Keeper) look(ctx context.Context, r client.Reader, s Subject, ask bool, members ...client.ListOption) (device.Facts, error) {
-	f := device.Facts{Node: s.Node, Host: spec.Host(s.Node, s.Nodes), Held: s.Held, Registered: s.Registered, Pod: s.Pod, Seen: s.Seen, Missing: s.Missing, Now: k.Now()}
+	f := device.Facts{Node: s.Node, Host: spec.Host(s.Node, s.Nodes), Held: s.Held, Registered: s.Registered, Pod: s.Pod, Seen: s.Seen, Missing: s.Missing, Now: k.Now(), Live: ask}
 	if f.Host == "" {
 		return f, nil
 	}
