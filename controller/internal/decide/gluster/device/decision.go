@@ -86,14 +86,21 @@ func (d Decision) Registers(device v1alpha1.DevicePath) (may bool, reason, why s
 	return d.Verdicts[i].Register, d.Verdicts[i].Reason, d.Verdicts[i].Message
 }
 
-// Looks returns the first device that waits for the agent to look at it, and its path there; ok is false when none does.
-func (d Decision) Looks() (device v1alpha1.DevicePath, path string, ok bool) {
+// Look is a disk that waits for the agent to look at it: the device, and its path there.
+type Look struct {
+	Device v1alpha1.DevicePath
+	Path   string
+}
+
+// Looks returns the disks that wait for that. Those that the server has come first.
+func (d Decision) Looks() []Look {
+	var all []Look
 	for _, v := range d.Verdicts {
 		if v.look != "" {
-			return v.Device, v.look, true
+			all = append(all, Look{v.Device, v.look})
 		}
 	}
-	return "", "", false
+	return all
 }
 
 // Asks reports whether a decision hangs on what the API server itself says at this moment.
@@ -118,8 +125,25 @@ func (d Decision) Misplaced() bool {
 
 // Undecided reports whether nobody knows of a disk on record whether a server that is made now may have it.
 func (d Decision) Undecided() bool {
-	return slices.ContainsFunc(d.Verdicts, func(v Verdict) bool { return v.has && !v.granted && !v.away && v.rival == "" })
+	return slices.ContainsFunc(d.Verdicts, Verdict.undecided)
 }
+
+// blocked reports whether nobody knows of a disk on record whether a server that is made now may have it, whatever the agent sees at the others.
+func (d Decision) blocked() bool {
+	return slices.ContainsFunc(d.Verdicts, func(v Verdict) bool { return v.undecided() && v.look == "" })
+}
+
+// rest has the agent look at no disk that a server has: no server is made now, and it would have to look again then.
+func (d Decision) rest() {
+	for i := range d.Verdicts {
+		if v := &d.Verdicts[i]; v.has {
+			v.look = ""
+		}
+	}
+}
+
+// undecided reports whether nobody knows of a disk on record whether a server that is made now may have it.
+func (v Verdict) undecided() bool { return v.has && !v.granted && !v.away && v.rival == "" }
 
 // Missing are the disks that the server has and the agent does not show.
 func (d Decision) Missing() []v1alpha1.DevicePath {

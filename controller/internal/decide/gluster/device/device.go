@@ -75,6 +75,9 @@ func Decide(f Facts) Decision {
 		}
 	}
 	d.oneAtATime()
+	if !f.Pod.Workload && d.blocked() {
+		d.rest()
+	}
 	return d
 }
 

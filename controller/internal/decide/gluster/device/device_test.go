@@ -582,3 +582,27 @@ func TestWithout(t *testing.T) {
 		t.Error("a disk that no server has is left out")
 	}
 }
+
+// TestLooks: the agent looks at a disk that a new server gets only where no other disk keeps the server from being made.
+func TestLooks(t *testing.T) {
+	two := func(f *Facts) {
+		recorded(time.Hour, true)(f)
+		second(f)
+		r := f.Node.Spec.Devices[0]
+		r.Device, r.Path, r.WWN, r.Serial = "/dev/disk/by-id/wwn-9", "/dev/disk/by-id/wwn-9", "0x9", "S9"
+		f.Node.Spec.Devices, f.Seen[r.Device] = append(f.Node.Spec.Devices, r), f.Seen[path]
+	}
+	used := busy("process qemu (pid 7)")
+	for name, row := range map[string]struct {
+		edits []edit
+		want  int
+	}{
+		"no workload is":                             {[]edit{two, unlooked, func(f *Facts) { f.Pod = Pod{} }}, 2},
+		"no workload is, and somebody uses one":      {[]edit{two, unlooked, used, func(f *Facts) { f.Pod = Pod{} }}, 0},
+		"the workload lacks both, and one is in use": {[]edit{two, unlooked, used, bare}, 1},
+	} {
+		if got := Decide(scene(row.edits...)).Looks(); len(got) != row.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -42,15 +42,11 @@ func (k Keeper) Keep(ctx context.Context, s Subject) (Kept, error) {
 		return Kept{}, err
 	}
 	d := device.Decide(f)
-	if _, _, waits := d.Looks(); waits || d.Asks() {
+	if len(d.Looks()) > 0 || d.Asks() {
 		if f, err = k.look(ctx, k.Live, s, true); err != nil {
 			return Kept{}, err
 		}
-		d = device.Decide(f)
-		for one, at, waits := d.Looks(); waits; one, at, waits = d.Looks() {
-			k.inspect(ctx, &f, one, at)
-			d = device.Decide(f)
-		}
+		d = k.inspectAll(ctx, &f)
 	}
 	out := Kept{Decision: d, Without: device.Without(f, d)}
 	if d.Records == nil {
@@ -61,13 +57,32 @@ func (k Keeper) Keep(ctx context.Context, s Subject) (Kept, error) {
 	return out, err
 }
 
+const (
+	// patience is for how long a pass waits for agents that look at the disks of one node: all nodes of the pool wait for it. What was not looked at by then waits for the next pass.
+	patience = 15 * time.Second
+	// atOnce is how many disks of a node are looked at at a time: one that hangs must not keep the others waiting.
+	atOnce = 4
+)
+
+// inspectAll has the agent look at the disks that wait for it, and decides anew.
+func (k Keeper) inspectAll(ctx context.Context, f *device.Facts) device.Decision {
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	d := device.Decide(*f)
+	for looks := d.Looks(); len(looks) > 0 && limited.Err() == nil; looks = d.Looks() {
+		k.inspect(limited, f, looks[:min(len(looks), atOnce)])
+		d = device.Decide(*f)
+	}
+	return d
+}
+
 // MayRegister reports whether glusterd2 may be told of a device on record at this moment, by what the API server itself and the agent say, or says why not.
 func (k Keeper) MayRegister(ctx context.Context, s Subject, r v1alpha1.GlusterDevice) (may bool, reason, why string, err error) {
 	f, err := k.look(ctx, k.Live, s, true)
 	if err != nil {
 		return false, "", "", err
 	}
-	k.inspect(ctx, &f, r.Device, string(r.Path))
+	k.inspect(ctx, &f, []device.Look{{Device: r.Device, Path: string(r.Path)}})
 	may, reason, why = device.Decide(f).Registers(r.Device)
 	return may, reason, why, nil
 }

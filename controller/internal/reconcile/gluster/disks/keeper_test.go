@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,11 +33,20 @@ type machine struct {
 	inspect func(*decide.Device)
 	unseen  error
 	looks   int
+	// hangs is a disk at which no look comes to an end.
+	hangs string
+	mu    sync.Mutex
 }
 
 func (m *machine) Node(string) decide.Node { return m.reported }
 
-func (m *machine) Inspect(_ context.Context, _ string, d decide.Device) (decide.Device, error) {
+func (m *machine) Inspect(ctx context.Context, _ string, d decide.Device) (decide.Device, error) {
+	if d.Path == m.hangs {
+		<-ctx.Done()
+		return d, ctx.Err()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.looks++
 	if m.inspect != nil {
 		m.inspect(&d)
@@ -355,4 +366,27 @@ func TestKeeper_yields(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKeeper_hangs: a disk at which no look comes to an end keeps no other one from its record, and the pass waits for it a few seconds at most.
+func TestKeeper_hangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		const second = "/dev/disk/by-id/b"
+		w.agent.now.Devices = append(w.agent.now.Devices, decide.Device{Path: second, Type: "disk", WWN: "w2", Serial: "S2", SizeBytes: 1, Digest: "d"})
+		w.agent.reported, w.agent.hangs = w.agent.now, path
+		n := w.subject().Node
+		n.Spec.Storage = append(n.Spec.Storage, v1alpha1.GlusterStorage{Device: second})
+		if err := w.live.Update(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		kept, err := w.keeper.Keep(t.Context(), w.subject())
+		if got := w.records(); err != nil || !kept.Written || len(got) != 1 || got[0].Device != second {
+			t.Errorf("%v, %+v", err, got)
+		}
+		if took := time.Since(began); took != patience {
+			t.Errorf("it took %v", took)
+		}
+	})
 }

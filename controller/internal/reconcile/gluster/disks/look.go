@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -60,26 +61,34 @@ func (k Keeper) agent(ctx context.Context, host string, ask bool) decide.Node {
 	return now
 }
 
-// inspect has the agent look at a device, and puts what it sees in place of what it reported. A device that it could not look at is one that could not be read.
-func (k Keeper) inspect(ctx context.Context, f *device.Facts, one v1alpha1.DevicePath, at string) {
+// inspect has the agent look at devices, all at the same time, and puts what it sees in place of what it reported. A device that it could not look at is one that could not be read.
+func (k Keeper) inspect(ctx context.Context, f *device.Facts, looks []device.Look) {
 	if f.Looked == nil {
 		f.Looked = map[v1alpha1.DevicePath]bool{}
 	}
-	f.Looked[one] = true
-	i := slices.IndexFunc(f.Agent.Devices, func(d decide.Device) bool { return d.Is(at) })
-	if i < 0 || !f.Agent.Up() {
-		// What is not there, or not heard, is refused for that.
-		return
+	devices, looking := slices.Clone(f.Agent.Devices), map[int]bool{}
+	var all sync.WaitGroup
+	for _, l := range looks {
+		f.Looked[l.Device] = true
+		i := slices.IndexFunc(devices, func(d decide.Device) bool { return d.Is(l.Path) })
+		if i < 0 || !f.Agent.Up() || looking[i] {
+			// What is not there, or not heard, is refused for that. Two names of one disk have one look.
+			continue
+		}
+		looking[i] = true
+		d, seen := f.Agent.Devices[i], &devices[i]
+		all.Go(func() {
+			now, err := k.Agents.Inspect(ctx, f.Host, d)
+			if err != nil {
+				now = d
+				now.Digest = ""
+				now.Refusals = append(slices.Clone(d.Refusals), v1alpha1.Refusal{Reason: v1alpha1.RefusalUnreadable, Message: fmt.Sprintf("The agent could not look at it at this moment: %s.", err)})
+			}
+			*seen = now
+		})
 	}
-	d := f.Agent.Devices[i]
-	now, err := k.Agents.Inspect(ctx, f.Host, d)
-	if err != nil {
-		now = d
-		now.Digest = ""
-		now.Refusals = append(slices.Clone(d.Refusals), v1alpha1.Refusal{Reason: v1alpha1.RefusalUnreadable, Message: fmt.Sprintf("The agent could not look at it at this moment: %s.", err)})
-	}
-	f.Agent.Devices = slices.Clone(f.Agent.Devices)
-	f.Agent.Devices[i] = now
+	all.Wait()
+	f.Agent.Devices = devices
 }
 
 // look returns what is known of the disks of a node. A cache looks at the Members of the node of Kubernetes; the API server itself at all of them, for disks that another node may see. ask: r is the API server, and the agent says how things are at this moment.
