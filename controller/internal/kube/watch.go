@@ -126,13 +126,16 @@ func WatchLate(mapper meta.RESTMapper, c controller.Controller, of func(schema.G
 }
 
 // untilServed is how often it is looked whether a kind is served by now.
-var untilServed = 30 * time.Second
+const untilServed = 30 * time.Second
 
 // Later returns a source of requests for what happens to objects of a kind whose definition may be missing, and may come later. Unlike a plain watch it keeps no controller from starting: each of them waits for all that the cache
 // has begun with. So the cache begins with the kind once api, the API server itself, lists it; list is an empty list of the kind.
 func Later(c cache.Cache, api client.Reader, list client.ObjectList, o client.Object, h handler.EventHandler, which ...predicate.Predicate) source.Source {
+	return later(untilServed, c, api, list, o, h, which...)
+}
+
+func later(pause time.Duration, c cache.Cache, api client.Reader, list client.ObjectList, o client.Object, h handler.EventHandler, which ...predicate.Predicate) source.Source {
 	return source.Func(func(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		pause := untilServed
 		go func() {
 			served := func(ctx context.Context) (bool, error) {
 				err := api.List(ctx, list, client.Limit(1))

@@ -14,9 +14,6 @@ import (
 
 // TestLater: a kind that is not defined yet keeps nobody from starting, and its objects are seen once it is.
 func TestLater(t *testing.T) {
-	before := untilServed
-	untilServed = 50 * time.Millisecond
-	t.Cleanup(func() { untilServed = before })
 	objects, err := cache.New(apitest.Config(t), cache.Options{Scheme: apitest.Scheme(t)})
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +25,7 @@ func TestLater(t *testing.T) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	q := newQueue(t)
-	if err := Later(objects, apitest.Client(t), list, o, &handler.EnqueueRequestForObject{}).Start(t.Context(), q); err != nil {
+	if err := later(50*time.Millisecond, objects, apitest.Client(t), list, o, &handler.EnqueueRequestForObject{}).Start(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}
 	c := apitest.Client(t)

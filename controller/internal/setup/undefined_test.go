@@ -245,8 +245,23 @@ func (s *site) unreadable() (restore func()) {
 		}
 		return slices.DeleteFunc(r.Rules, func(rule rbacv1.PolicyRule) bool { return len(rule.Resources) == 0 && len(rule.NonResourceURLs) == 0 })
 	})
-	restore = func() { write(func(r rbacv1.ClusterRole) []rbacv1.PolicyRule { return r.Rules }) }
+	// The API server learns of rights from a watch of its own.
+	allowed := func(want bool) {
+		s.t.Helper()
+		controller := clientOf(s.t, as(s.t, "quarry-controller"))
+		await(s.t, "the API server knows the rights", func() string {
+			if err := controller.List(ctx, &v1alpha1.GlusterNodeList{}); apierrors.IsForbidden(err) == want {
+				return fmt.Sprint("not yet: ", err)
+			}
+			return ""
+		})
+	}
+	restore = func() {
+		write(func(r rbacv1.ClusterRole) []rbacv1.PolicyRule { return r.Rules })
+		allowed(true)
+	}
 	s.t.Cleanup(restore)
+	allowed(false)
 	return restore
 }
 

@@ -223,6 +223,9 @@ func (f Facts) keep(v Verdict, r v1alpha1.GlusterDevice, d *Decision) Verdict {
 			return no(v, v1alpha1.ReasonPending, "%s", unsettled)
 		}
 		if v = f.admit(v, r); !v.granted {
+			if !f.Pod.Workload && v.undecided() {
+				v.Message += ". The server is not made meanwhile"
+			}
 			return v
 		}
 	}

@@ -573,13 +573,26 @@ func TestWithout(t *testing.T) {
 		"no workload is, and another disk is there":   {[]edit{none, exchanged}, false},
 		"no workload is, and a volume group is on it": {[]edit{none, refused(v1alpha1.RefusalLVM), on(func(d *decide.Device) { d.VolumeGroup = "data" })}, true},
 	} {
-		if got := Decide(scene(append([]edit{recorded(time.Hour, true)}, row.edits...)...)).Undecided(); got != row.want {
+		sight := scene(append([]edit{recorded(time.Hour, true)}, row.edits...)...)
+		d := Decide(sight)
+		if got := d.Undecided(); got != row.want {
 			t.Errorf("%s: undecided %t", name, got)
+		}
+		if told := strings.Contains(d.Condition().Message, "The server is not made meanwhile"); told && !row.want {
+			t.Errorf("%s: %s", name, d.Condition().Message)
 		}
 	}
 	f := scene(recorded(time.Hour, false), gone, idle(time.Hour))
 	if d := Decide(f); Without(f, d) != nil {
 		t.Error("a disk that no server has is left out")
+	}
+}
+
+// TestUndecided_isTold: a server that is not made because of a disk that the agent refuses has its condition say so.
+func TestUndecided_isTold(t *testing.T) {
+	d := Decide(scene(recorded(time.Hour, true), busy("process qemu (pid 7)"), func(f *Facts) { f.Pod = Pod{} }))
+	if !d.Undecided() || !strings.HasSuffix(d.Condition().Message, "The server is not made meanwhile.") {
+		t.Errorf("undecided %t: %s", d.Undecided(), d.Condition().Message)
 	}
 }
 
