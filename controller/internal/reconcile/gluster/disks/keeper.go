@@ -82,7 +82,9 @@ func (k Keeper) MayRegister(ctx context.Context, s Subject, r v1alpha1.GlusterDe
 	if err != nil {
 		return false, "", "", err
 	}
-	k.inspect(ctx, &f, []device.Look{{Device: r.Device, Path: string(r.Path)}})
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	k.inspect(limited, &f, []device.Look{{Device: r.Device, Path: string(r.Path)}})
 	may, reason, why = device.Decide(f).Registers(r.Device)
 	return may, reason, why, nil
 }
