@@ -258,6 +258,12 @@ func TestDecide(t *testing.T) {
 		"that, and the group of its server is on it": {[]edit{recorded(3*time.Minute, false), bare, live, grouped, member(func(m *v1alpha1.MemberSpec) {
 			m.Ceph = &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{WWN: "0x1", Serial: "S1"}}}
 		})}, refuses, "not clean"},
+		"that, and glusterd2 has it": {[]edit{recorded(3*time.Minute, false), bare, live, registered, member(func(m *v1alpha1.MemberSpec) {
+			m.Ceph = &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{WWN: "0x1", Serial: "S1"}}}
+		})}, conflict, "Member fast.n1"},
+		"that, and a pod of its server has it": {[]edit{recorded(3*time.Minute, false), bare, live, busy(ownMount), member(func(m *v1alpha1.MemberSpec) {
+			m.Ceph = &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{WWN: "0x1", Serial: "S1"}}}
+		})}, refuses, "not clean"},
 		"that, and nobody knows what is on it": {[]edit{recorded(3*time.Minute, false), bare, live, silent, member(func(m *v1alpha1.MemberSpec) {
 			m.Ceph = &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{WWN: "0x1", Serial: "S1"}}}
 		})}, "Unknown AgentUnreachable", "no answer"},
