@@ -181,9 +181,10 @@ func lost(n *v1alpha1.GlusterNode, sight Sight) (yes bool, refused string) {
 }
 
 // Overdue reports whether a node that is offline is to be given up (A6): only if the cluster says after how long, and never one under maintenance. heard is since
-// when this leader has heard the pool without a break, zero while nobody speaks: all servers are down then, and none of them is at fault. wake is when it may be.
+// when this leader has heard the pool without a break, zero while nobody speaks: all servers are down then, and none of them is at fault. A node that never joined and
+// names a disk of a machine may wait for that, or for a person who writes its record again. wake is when it may be.
 func Overdue(n *v1alpha1.GlusterNode, state nodestate.State, after *metav1.Duration, heard, now time.Time) (give bool, wake time.Duration) {
-	if heard.IsZero() || after == nil || after.Duration <= 0 || state != nodestate.Offline || n.Status.OfflineSince == nil || n.Spec.External != nil {
+	if heard.IsZero() || after == nil || after.Duration <= 0 || state != nodestate.Offline || n.Status.OfflineSince == nil || n.Spec.External != nil || waitsForDisk(n) {
 		return false, 0
 	}
 	since := n.Status.OfflineSince.Time
@@ -194,4 +195,9 @@ func Overdue(n *v1alpha1.GlusterNode, state nodestate.State, after *metav1.Durat
 		return false, left
 	}
 	return true, 0
+}
+
+// waitsForDisk reports whether a server may never have been made because a disk of its machine is not allocated.
+func waitsForDisk(n *v1alpha1.GlusterNode) bool {
+	return !n.Status.Joined && slices.ContainsFunc(n.Spec.Storage, func(s v1alpha1.GlusterStorage) bool { return s.Device != "" })
 }

@@ -275,6 +275,14 @@ func TestOverdue(t *testing.T) {
 			t.Errorf("%s: %t, %s", name, give, wake)
 		}
 	}
+	n := node(false)
+	n.Status.OfflineSince, n.Spec.Storage = ago(1000*time.Hour), []v1alpha1.GlusterStorage{{Device: "/dev/disk/by-id/wwn-0x5"}}
+	for _, joined := range []bool{false, true} {
+		n.Status.Joined = joined
+		if give, _ := Overdue(n, nodestate.Offline, hour, heard, now); give != joined {
+			t.Errorf("a node with a disk of its machine, joined %t: %t", joined, give)
+		}
+	}
 }
 
 // wanderer is a node to which things happen.

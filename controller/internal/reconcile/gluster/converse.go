@@ -40,6 +40,9 @@ func (r *Reconciler) converse(ctx context.Context, s *scope) error {
 	if s.speaker == nil {
 		if s.silence == "" {
 			s.silence = "No server of the pool answers. " + s.denied
+			if name := node.Awaited(s.candidates()); name != "" {
+				s.silence = fmt.Sprintf("GlusterNode %s begins the pool, as it is the oldest, and its server does not answer. All others wait for it. %s", name, s.denied)
+			}
 		}
 		s.vouch(named)
 		return nil

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -247,16 +248,28 @@ type Candidate struct {
 	Condemned bool
 }
 
+// Awaited is the node that begins the pool, and whose server does not answer yet; empty once a node was a member, or where there is none.
+func Awaited(all []Candidate) string {
+	if name, _ := Speaker(all); name != "" || slices.ContainsFunc(all, func(c Candidate) bool { return c.Joined }) {
+		return ""
+	}
+	able := slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool { return c.Condemned })
+	if len(able) == 0 {
+		return ""
+	}
+	return slices.MinFunc(able, older).Name
+}
+
+// older orders nodes by when they were made.
+func older(a, b Candidate) int {
+	return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Name, b.Name))
+}
+
 // Speaker chooses the node that is asked about the pool, of those whose servers answer. Once any node was a member, only members are asked: a server that is
 // none knows a pool of its own. Before, the oldest node begins the pool, and no other, so that there are never two.
 func Speaker(all []Candidate) (name string, begins bool) {
 	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b Candidate) int {
-		if c := a.Created.Compare(b.Created); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
+	slices.SortFunc(all, older)
 	joined := slices.ContainsFunc(all, func(c Candidate) bool { return c.Joined })
 	last := ""
 	for _, c := range all {

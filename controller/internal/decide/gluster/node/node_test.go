@@ -224,8 +224,12 @@ func TestSpeaker(t *testing.T) {
 		"a member that stays speaks":               {[]Candidate{condemned(one("a", 1, true, gluster.Yes)), one("b", 2, true, gluster.Yes)}, "b", false},
 		"one that leaves speaks if it is the last": {[]Candidate{condemned(one("a", 1, true, gluster.Yes)), one("b", 2, true, gluster.No)}, "a", false},
 	} {
-		if got, begins := Speaker(row.all); got != row.want || begins != row.begins && got != "" {
+		got, begins := Speaker(row.all)
+		if got != row.want || begins != row.begins && got != "" {
 			t.Errorf("%s: %q, %t", name, got, begins)
+		}
+		if awaited, want := Awaited(row.all), map[bool]string{true: "a"}[row.begins && row.want == ""]; awaited != want {
+			t.Errorf("%s: waits for %q, want %q", name, awaited, want)
 		}
 	}
 }
