@@ -23,7 +23,7 @@ type again struct {
 func (a *again) intercept(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	for deadline := time.Now().Add(a.limit); ; {
 		err := invoke(ctx, method, req, reply, conn, opts...)
-		if status.Code(err) != codes.Unavailable || ctx.Err() != nil || time.Now().After(deadline) {
+		if status.Code(err) != codes.Unavailable || ctx.Err() != nil || !time.Now().Before(deadline) {
 			return err
 		}
 		a.repeated.Add(1)

@@ -11,8 +11,8 @@ const (
 	AnnotationPeerLeft = Group + "/peer-left"
 	// AnnotationPeer is on the claims of a GlusterNode: the ID of its server in the pool, whose bricks are on them.
 	AnnotationPeer = Group + "/peer"
-	// AnnotationDevices is on the workload of a GlusterNode with disks of a node of Kubernetes: the records of those that its server has, as JSON. Nobody but a person reads it, who
-	// writes records again that were lost.
+	// AnnotationDevices is on the workload of a GlusterNode with disks of a node of Kubernetes: the records of those that its server has, as JSON. A person reads it, who
+	// writes records again that were lost, and so does the controller, which leaves a workload alone that has disks of which there are no records. So what is written once has to be readable by later versions.
 	AnnotationDevices = Group + "/devices"
 	// FinalizerGlusterCluster is on a GlusterCluster until what was made for it is removed.
 	FinalizerGlusterCluster = Group + "/gluster-cluster"

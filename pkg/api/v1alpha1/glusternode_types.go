@@ -60,7 +60,7 @@ type GlusterNodeSpec struct {
 	// External is a server that somebody else runs. Only whether it can be reached is looked at.
 	// +optional
 	External *GlusterExternal `json:"external,omitempty"`
-	// Storage of the node. More can be added. Claims, and devices that are on record, are not taken off.
+	// Storage of the node. More can be added. Claims, and devices that are allocated, are not taken off; one that is only on record is taken off together with its record.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:XValidation:rule="self.all(a, !has(a.device) || self.exists_one(b, has(b.device) && a.device == b.device)) && self.all(a, !has(a.pvcName) || self.exists_one(b, has(b.pvcName) && a.pvcName == b.pvcName))",message="a device or claim must be given once"

@@ -21,7 +21,7 @@ import (
 // before the record was there has taken it by then, or its Member says so.
 const Settled = 3 * time.Minute
 
-// Facts is what the decision is made on. All of it is what the API server itself says, but for Agent.
+// Facts is what the decision is made on. With Live all of it, but for Agent, is what the API server itself says; otherwise what a cache does.
 type Facts struct {
 	Node *v1alpha1.GlusterNode
 	// Host is the one node of Kubernetes that the affinity matches; empty when it is not exactly one, or nobody knows. Labels are its labels.

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/gluster/device"
-	"quarry.storage/quarry/controller/internal/decide/gluster/spec"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -37,7 +36,7 @@ type Kept struct {
 // Keep decides about the disks of a node, and writes what goes on record. The node then has the records that the API server has. Before anything is done with a disk for the first time, the API server
 // itself is read, and the agent looks at the disk.
 func (k Keeper) Keep(ctx context.Context, s Subject) (Kept, error) {
-	f, err := k.look(ctx, k.Client, s, false, client.MatchingFields{kube.MemberNode: spec.Host(s.Node, s.Nodes)})
+	f, err := k.look(ctx, k.Client, s, false)
 	if err != nil {
 		return Kept{}, err
 	}
@@ -58,7 +57,8 @@ func (k Keeper) Keep(ctx context.Context, s Subject) (Kept, error) {
 }
 
 const (
-	// patience is for how long a pass waits for agents that look at the disks of one node: all nodes of the pool wait for it. What was not looked at by then waits for the next pass.
+	// patience is for how long a pass waits for agents that look at the disks of one node, once their agent said what there is: all nodes of the pool wait for it. What was not looked at by then
+	// waits for the next pass.
 	patience = 15 * time.Second
 	// atOnce is how many disks of a node are looked at at a time: one that hangs must not keep the others waiting.
 	atOnce = 4

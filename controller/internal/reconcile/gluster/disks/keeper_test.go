@@ -206,9 +206,10 @@ func TestKeeper_registered(t *testing.T) {
 	if err := w.live.Update(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	for _, held := range []bool{false, true} {
+	for name, by := range map[string]client.Object{"nobody": nil, "GlusterNode": other, "Member on another machine": member()} {
+		held := by != nil
 		if held {
-			if err := w.cache.Create(t.Context(), other); err != nil {
+			if err := w.cache.Create(t.Context(), by); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -216,11 +217,16 @@ func TestKeeper_registered(t *testing.T) {
 		s.Registered = true
 		kept, err := w.keeper.Keep(t.Context(), s)
 		if fit, _, _ := kept.Decision.Fit(path); err != nil || (fit == gluster.No) != held || kept.Decision.Contested(path) != held {
-			t.Errorf("held by another one %t: fit %v, %v", held, fit, err)
+			t.Errorf("held by %s: fit %v, %v", name, fit, err)
 		}
 		s.Pod.Has = nil
 		if kept, err := w.keeper.Keep(t.Context(), s); err != nil || (len(kept.Without) == 1) != held {
-			t.Errorf("held by another one %t: a server that does not have it gets it: %v, %v", held, kept.Without, err)
+			t.Errorf("held by %s: a server that does not have it gets it: %v, %v", name, kept.Without, err)
+		}
+		if held {
+			if err := w.cache.Delete(t.Context(), by); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

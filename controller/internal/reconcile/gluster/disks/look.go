@@ -91,8 +91,9 @@ func (k Keeper) inspect(ctx context.Context, f *device.Facts, looks []device.Loo
 	f.Agent.Devices = devices
 }
 
-// look returns what is known of the disks of a node. A cache looks at the Members of the node of Kubernetes; the API server itself at all of them, for disks that another node may see. ask: r is the API server, and the agent says how things are at this moment.
-func (k Keeper) look(ctx context.Context, r client.Reader, s Subject, ask bool, members ...client.ListOption) (device.Facts, error) {
+// look returns what is known of the disks of a node. The Members of all nodes of Kubernetes are looked at, as another one may have a disk that was here. ask: r is the API server, and the agent says how things
+// are at this moment; otherwise it is a cache.
+func (k Keeper) look(ctx context.Context, r client.Reader, s Subject, ask bool) (device.Facts, error) {
 	f := device.Facts{Node: s.Node, Host: spec.Host(s.Node, s.Nodes), Held: s.Held, Registered: s.Registered, Pod: s.Pod, Seen: s.Seen, Missing: s.Missing, Now: k.Now(), Live: ask}
 	if f.Host == "" {
 		return f, nil
@@ -116,7 +117,7 @@ func (k Keeper) look(ctx context.Context, r client.Reader, s Subject, ask bool, 
 		}
 	}
 	var all v1alpha1.MemberList
-	if err := r.List(ctx, &all, members...); err != nil {
+	if err := r.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("list members: %w", err)
 	}
 	f.Members = all.Items
