@@ -67,12 +67,15 @@ func (s *search) mounted(m *mounts, pid string) {
 		s.failOf(pid, fmt.Errorf("mounts: %w", err))
 		return
 	}
-	m.read[key] = true
 	for _, p := range points {
 		m.nodes[p.id] = p.hasNodes()
 		if p.root != "/" && p.hasNodes() {
 			s.node(points, p, pid)
 		}
+	}
+	// Through a process that ended meanwhile nothing was seen. Another one that sees the same is asked.
+	if _, err := os.Lstat(dir); err == nil {
+		m.read[key] = true
 	}
 }
 

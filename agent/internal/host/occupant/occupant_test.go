@@ -231,6 +231,18 @@ func TestFind(t *testing.T) {
 			},
 			want: []string{"a mount of its device node at /vol, as process pause (pid 200) sees it"},
 		},
+		"one of two processes in a mount namespace ends while its mounts are looked at": {
+			change: func(h *host) {
+				h.container("70 1 0:61 /disk /vol rw - tmpfs tmpfs rw")
+				h.nodes["/proc/200/root/vol"] = sda1
+				h.process("150", "runc")
+				h.remove("proc/150/ns/mnt")
+				h.link("proc/150/ns/mnt", "mnt:[200]")
+				h.write("proc/150/mountinfo", table+"70 1 0:61 /disk /vol rw - tmpfs tmpfs rw\n")
+				h.after = func() { h.remove("proc/150") }
+			},
+			want: []string{"a mount of its device node at /vol, as process pause (pid 200) sees it"},
+		},
 		"open as a place only": {
 			change: func(h *host) { h.process("200", "sh"); h.openAs("200", "4", "/dev/sda", 2, unix.O_PATH) },
 		},
