@@ -51,16 +51,16 @@ func (p Plan) main(d Daemon) corev1.Container {
 	alive.InitialDelaySeconds = 120
 	c.LivenessProbe = alive
 	if d.Kind == cephname.DaemonOSD {
-		// Its pod counts as ready, for the budget above all, only once Ceph has taken it up. That may last as long as the monitors are away, so it is not ended for it.
-		c.StartupProbe = probe(corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{
-			"/bin/sh", "-c", "/usr/bin/ceph --admin-daemon " + sockets + "/ceph-osd." + d.ID + ".asok status | grep -q '\"state\": \"active\"'",
-		}}}, 15, aDay/15)
+		// Its pod counts as ready, for the budget above all, only once Ceph has taken it up. Each question starts a program of Ceph, so it is asked until then alone: the container keeps a mark.
+		c.ReadinessProbe = probe(corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{
+			"/bin/sh", "-c", "[ -e " + takenUp + " ] || { /usr/bin/ceph --admin-daemon " + sockets + "/ceph-osd." + d.ID + ".asok status | grep -q '\"state\": \"active\"' && touch " + takenUp + "; }",
+		}}}, 15, 4)
 	}
 	return c
 }
 
-// aDay has so many seconds.
-const aDay = 24 * 60 * 60
+// takenUp marks a container whose OSD was taken up by Ceph. It goes with the container.
+const takenUp = "/tmp/quarry-taken-up"
 
 func probe(h corev1.ProbeHandler, period, failures int32) *corev1.Probe {
 	return &corev1.Probe{ProbeHandler: h, PeriodSeconds: period, TimeoutSeconds: 15, FailureThreshold: failures, SuccessThreshold: 1}
