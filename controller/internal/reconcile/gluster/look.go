@@ -222,7 +222,8 @@ func (r *Reconciler) keeper() disks.Keeper {
 func (r *Reconciler) subject(s *scope, m *member) disks.Subject {
 	name := m.node.Name
 	return disks.Subject{
-		Node: m.node, Nodes: s.labels, Registered: s.registered(m), Held: s.holdsDisks(m), Pod: r.saw(s, m, pods.Server(s.workloads[name], s.pods[workload.Pod(name)])), Seen: r.seenSince(s, m), Missing: r.missingSince(m),
+		Node: m.node, Nodes: s.labels, Registered: s.registered(m), Absent: s.absent(m), Held: s.holdsDisks(m),
+		Pod: r.saw(s, m, pods.Server(s.workloads[name], s.pods[workload.Pod(name)])), Seen: r.seenSince(s, m), Missing: r.missingSince(m),
 	}
 }
 

@@ -180,6 +180,15 @@ func (s *scope) registered(m *member) bool {
 	return !wanted && node.Registered(s.pool, m.peer(), workload.Devices(m.node))
 }
 
+// absent are the disks on record that glusterd2 is known not to have.
+func (s *scope) absent(m *member) map[v1alpha1.DevicePath]bool {
+	out := map[v1alpha1.DevicePath]bool{}
+	for _, r := range m.node.Spec.Devices {
+		out[r.Device] = node.Unregistered(s.pool, m.peer(), workload.Disk(r))
+	}
+	return out
+}
+
 // seenSince is since when this process knows of the records of a node. One that comes with a restore is new to it, however old and final it says that it is.
 func (r *Reconciler) seenSince(s *scope, m *member) map[v1alpha1.DevicePath]time.Time {
 	since, current := map[v1alpha1.DevicePath]time.Time{}, map[seenRecord]bool{}

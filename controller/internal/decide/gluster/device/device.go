@@ -35,8 +35,9 @@ type Facts struct {
 	Looked map[v1alpha1.DevicePath]bool
 	// Live: all of this is of this moment. Otherwise a cache said it, which may be late.
 	Live bool
-	// Registered: glusterd2 has every disk of the node, so that nobody looked which Clusters choose them, and none is registered.
+	// Registered: glusterd2 has every disk of the node, so that nobody looked which Clusters choose them, and none is registered. Absent are those that it is known not to have.
 	Registered bool
+	Absent     map[v1alpha1.DevicePath]bool
 	// Clusters and Members are all that there are, Others the records of all other GlusterNodes. Without a Host nobody looked.
 	Clusters []v1alpha1.Cluster
 	Members  []v1alpha1.Member

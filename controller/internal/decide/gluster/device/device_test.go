@@ -38,6 +38,7 @@ func scene(edits ...edit) Facts {
 			Transport: "sata", Since: noon.Add(-time.Hour),
 		}}},
 		Looked: map[v1alpha1.DevicePath]bool{path: true, "/dev/disk/by-id/wwn-9": true},
+		Absent: map[v1alpha1.DevicePath]bool{path: true},
 	}
 	for _, e := range edits {
 		e(&f)
@@ -258,7 +259,7 @@ func TestDecide(t *testing.T) {
 		"that, and the group of its server is on it": {[]edit{recorded(3*time.Minute, false), bare, live, grouped, member(func(m *v1alpha1.MemberSpec) {
 			m.Ceph = &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{WWN: "0x1", Serial: "S1"}}}
 		})}, refuses, "not clean"},
-		"that, and glusterd2 has it": {[]edit{recorded(3*time.Minute, false), bare, live, registered, member(func(m *v1alpha1.MemberSpec) {
+		"that, and glusterd2 has it, or nobody knows": {[]edit{recorded(3*time.Minute, false), bare, live, func(f *Facts) { f.Absent = nil }, member(func(m *v1alpha1.MemberSpec) {
 			m.Ceph = &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{WWN: "0x1", Serial: "S1"}}}
 		})}, conflict, "Member fast.n1"},
 		"that, and a pod of its server has it": {[]edit{recorded(3*time.Minute, false), bare, live, busy(ownMount), member(func(m *v1alpha1.MemberSpec) {

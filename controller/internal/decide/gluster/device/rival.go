@@ -57,7 +57,7 @@ func (f Facts) holder(r v1alpha1.GlusterDevice) string {
 // node does: its step is refused then because of this record, and the server never gets the disk because of that one. So this record is the one that yields.
 func (f Facts) owner(r v1alpha1.GlusterDevice) string {
 	d, _, why := f.find(r)
-	if why != "" || f.Registered || slices.Contains(f.Pod.Has, string(r.Path)) || mounted(d, r) || d.VolumeGroup == workload.Group(workload.Disk(r)) {
+	if why != "" || !f.Absent[r.Device] || slices.Contains(f.Pod.Has, string(r.Path)) || mounted(d, r) || d.VolumeGroup == workload.Group(workload.Disk(r)) {
 		// A record may be of an earlier time than the server, as in a restore: what it has it keeps.
 		return ""
 	}

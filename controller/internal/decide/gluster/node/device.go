@@ -100,6 +100,12 @@ func Registered(p gluster.Pool, peer string, declared []string) bool {
 	return known && len(absent(own, declared)) == 0
 }
 
+// Unregistered reports whether glusterd2 is known not to have a device of a peer.
+func Unregistered(p gluster.Pool, peer, path string) bool {
+	own, known := devices(p, peer)
+	return known && len(absent(own, []string{path})) == 1
+}
+
 // absent are the declared devices that are not registered. Paths are compared as text, as glusterd2 does (a084).
 func absent(own []gluster.Device, declared []string) []string {
 	have := map[string]bool{}

@@ -242,6 +242,9 @@ func TestRegistered(t *testing.T) {
 	if !Registered(f.Pool, peer, []string{"/dev/a"}) || Registered(f.Pool, peer, []string{"/dev/a", "/dev/b"}) || Registered(f.Pool, "another", []string{"/dev/a"}) || Registered(gluster.Pool{}, peer, nil) {
 		t.Error("what is registered is not what the pool lists")
 	}
+	if Unregistered(f.Pool, peer, "/dev/a") || !Unregistered(f.Pool, peer, "/dev/b") || !Unregistered(f.Pool, "another", "/dev/a") || Unregistered(gluster.Pool{}, peer, "/dev/b") || Unregistered(f.Pool, "", "/dev/b") {
+		t.Error("what is known not to be registered is what the pool lists, or what nobody knows")
+	}
 }
 
 // TestReconcile_diskGone: what became of a disk is told with its path on the machine, and what becomes of its bricks, even while no server runs for want of it.

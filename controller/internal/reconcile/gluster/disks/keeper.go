@@ -57,9 +57,9 @@ func (k Keeper) Keep(ctx context.Context, s Subject) (Kept, error) {
 }
 
 const (
-	// patience is for how long a pass waits for agents that look at the disks of one node, once their agent said what there is: all nodes of the pool wait for it. What was not looked at by then
+	// patience is for how long a pass waits, longer than an agent takes for one look, for agents that look at the disks of one node, once their agent said what there is: all nodes of the pool wait for it. What was not looked at by then
 	// waits for the next pass.
-	patience = 15 * time.Second
+	patience = 25 * time.Second
 	// atOnce is how many disks of a node are looked at at a time: one that hangs must not keep the others waiting.
 	atOnce = 4
 )

@@ -111,7 +111,7 @@ func (w *world) subject() Subject {
 	if err := w.live.Get(w.t.Context(), client.ObjectKey{Namespace: "gluster", Name: "own"}, n); err != nil {
 		w.t.Fatal(err)
 	}
-	return Subject{Node: n, Seen: map[v1alpha1.DevicePath]time.Time{path: w.seen}, Nodes: map[string]map[string]string{"n1": {"m": "1"}}, Pod: device.Pod{Workload: true, Has: []string{path}, Started: w.now.Add(-time.Minute), Made: w.now.Add(-time.Minute)}}
+	return Subject{Node: n, Absent: map[v1alpha1.DevicePath]bool{path: true}, Seen: map[v1alpha1.DevicePath]time.Time{path: w.seen}, Nodes: map[string]map[string]string{"n1": {"m": "1"}}, Pod: device.Pod{Workload: true, Has: []string{path}, Started: w.now.Add(-time.Minute), Made: w.now.Add(-time.Minute)}}
 }
 
 // records are those that the API server has.

@@ -35,6 +35,8 @@ type Subject struct {
 	Nodes map[string]map[string]string
 	// Registered: glusterd2 has all disks of the node. Which Clusters choose them is not asked then, as a disk that serves is not given up for a wish.
 	Registered bool
+	// Absent are the disks that glusterd2 is known not to have.
+	Absent map[v1alpha1.DevicePath]bool
 	// Held says why the node gets no other disk now; empty when nothing keeps it.
 	Held string
 	Pod  device.Pod
@@ -94,7 +96,7 @@ func (k Keeper) inspect(ctx context.Context, f *device.Facts, looks []device.Loo
 // look returns what is known of the disks of a node. The Members of all nodes of Kubernetes are looked at, as another one may have a disk that was here. ask: r is the API server, and the agent says how things
 // are at this moment; otherwise it is a cache.
 func (k Keeper) look(ctx context.Context, r client.Reader, s Subject, ask bool) (device.Facts, error) {
-	f := device.Facts{Node: s.Node, Host: spec.Host(s.Node, s.Nodes), Held: s.Held, Registered: s.Registered, Pod: s.Pod, Seen: s.Seen, Missing: s.Missing, Now: k.Now(), Live: ask}
+	f := device.Facts{Node: s.Node, Host: spec.Host(s.Node, s.Nodes), Held: s.Held, Registered: s.Registered, Absent: s.Absent, Pod: s.Pod, Seen: s.Seen, Missing: s.Missing, Now: k.Now(), Live: ask}
 	if f.Host == "" {
 		return f, nil
 	}
