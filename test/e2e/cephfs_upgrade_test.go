@@ -107,7 +107,7 @@ func imageChanges(t *testing.T, c *v1alpha1.Cluster, w *writer, image, version s
 	kinds := []string{"mon", "mgr", "osd", "mds"}
 	began, said := time.Now(), ""
 	setImage(t, c, image)
-	eventually(t, limitCeph, "all daemons run version "+version, func(ctx context.Context) error {
+	eventually(t, 2*limitCeph, "all daemons run version "+version, func(ctx context.Context) error {
 		// Each question starts a program beside a monitor, which has other work.
 		time.Sleep(5 * time.Second)
 		var r running
