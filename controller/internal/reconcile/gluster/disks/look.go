@@ -72,7 +72,8 @@ func (k Keeper) inspect(ctx context.Context, f *device.Facts, looks []device.Loo
 	var all sync.WaitGroup
 	for _, l := range looks {
 		f.Looked[l.Device] = true
-		i := slices.IndexFunc(devices, func(d decide.Device) bool { return d.Is(l.Path) })
+		// Looks that began before write to the copy.
+		i := slices.IndexFunc(f.Agent.Devices, func(d decide.Device) bool { return d.Is(l.Path) })
 		if i < 0 || !f.Agent.Up() || looking[i] {
 			// What is not there, or not heard, is refused for that. Two names of one disk have one look.
 			continue
