@@ -81,7 +81,7 @@ model: ## Run the protocol of shared LUNs over 100,000 random schedules. With a 
 # Lint vets; a second time costs minutes where nothing is cached.
 .PHONY: unit
 unit: deps ## Run unit, import-rule and API server tests with the race detector. RUN=regexp chooses.
-	RUN='$(RUN)' test/unit
+	KUBEBUILDER_ASSETS=$$(bin/lab assets | tail -n1) RUN='$(RUN)' test/fixed test/unit
 
 .PHONY: random
 random: ## Drive Clusters on the model host through 10,000 random events. QUARRY_RANDOM_SEED=n and QUARRY_RANDOM_EVENTS=n choose others, QUARRY_TEST_TURN=n other worlds.
