@@ -9,9 +9,6 @@ import (
 	"quarry.storage/quarry/pkg/systemid"
 )
 
-// maxUsers is how many users of a device a message names.
-const maxUsers = 3
-
 // swapMount is how Device.Mounts names swap space.
 const swapMount = "[swap]"
 
@@ -232,11 +229,5 @@ func busy(d Device, _ Policy) string {
 	if d.Use != Used {
 		return ""
 	}
-	switch n := len(d.Users); {
-	case n == 0:
-		return refusal.NotExclusive
-	case n > maxUsers:
-		return fmt.Sprintf("The device is in use by %s and %d more.", strings.Join(d.Users[:maxUsers], ", "), n-maxUsers)
-	}
-	return fmt.Sprintf("The device is in use by %s.", strings.Join(d.Users, ", "))
+	return refusal.InUse(d.Users)
 }

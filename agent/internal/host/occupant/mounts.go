@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/pkg/refusal"
 )
 
 // mounts are those of all mount namespaces that a process is in.
@@ -108,9 +110,9 @@ func (s *search) node(points []point, p point, pid string) {
 
 func (s *search) seenBy(p point, pid string) string {
 	if pid == "1" {
-		return "a mount of its device node at " + p.path
+		return refusal.NodeMountedAt(p.path, "")
 	}
-	return fmt.Sprintf("a mount of its device node at %s, as process %s sees it", p.path, s.name(pid))
+	return refusal.NodeMountedAt(p.path, s.name(pid))
 }
 
 // readMounts reads a mount table. The fields are described in proc(5).
