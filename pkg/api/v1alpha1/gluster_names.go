@@ -122,7 +122,7 @@ const (
 	ReasonBrickMoving = "BrickMoving"
 	// ReasonAnswerLost: glusterd2 was asked to move a brick and gave no answer. It may still do so.
 	ReasonAnswerLost = "AnswerLost"
-	// ReasonRequestFailed: glusterd2 was asked to move a brick, and answered with an error, which the message has.
+	// ReasonRequestFailed: glusterd2 was asked to move a brick or to register a device, and answered with an error, which the message has.
 	ReasonRequestFailed = "RequestFailed"
 	// ReasonBrickReturned: a brick that was replaced is in its volume again. Its data are old, and a person has to look at them.
 	ReasonBrickReturned = "BrickReturned"

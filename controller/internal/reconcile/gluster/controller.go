@@ -79,8 +79,8 @@ type Reconciler struct {
 	heard, seen sync.Map
 	// ran has of each node with disks how its pod was in the last pass.
 	ran sync.Map
-	// missed has of each node since when each of its disks was missing in every pass.
-	missed sync.Map
+	// missed has of each node since when each of its disks was missing in every pass, and tried when glusterd2 was last told of each in vain.
+	missed, tried sync.Map
 }
 
 // Reconcile makes one pass over a pool.

@@ -19,6 +19,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/gluster/workload"
+	servers "quarry.storage/quarry/controller/internal/gluster"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -97,10 +98,9 @@ func (s *suite) refuses(what string, status metav1.ConditionStatus, reason strin
 }
 
 // usesUp is what the agent reports once glusterd2 has a volume group on the disk.
-func usesUp(n *decide.Node) {
-	d := &n.Devices[0]
+func usesUp(node string, d *decide.Device) {
 	d.Refusals, d.PVUUID = []v1alpha1.Refusal{{Reason: v1alpha1.RefusalLVM, Message: "It is of a volume group."}}, "pv"
-	d.VolumeGroup = workload.Group(workload.Disk(v1alpha1.GlusterDevice{Node: v1alpha1.HostName(n.Name), Device: diskPath}))
+	d.VolumeGroup = workload.Group(workload.Disk(v1alpha1.GlusterDevice{Node: v1alpha1.HostName(node), Device: v1alpha1.DevicePath(d.Path)}))
 }
 
 // TestDisks: a disk of a machine is on record for three minutes before the server gets it, and is never taken while anybody else may have it.
@@ -136,7 +136,7 @@ func TestDisks(t *testing.T) {
 	s.until("the server gets it", func() bool { return s.workload() != nil })
 	s.registersNone(m)
 	s.until("it serves", func() bool { return s.condition("own", v1alpha1.ConditionReady).Status == metav1.ConditionTrue })
-	usesUp(m)
+	usesUp(m.Name, &m.Devices[0])
 	pod := s.workload().Spec.Template.Spec
 	if v := pod.Volumes[len(pod.Volumes)-1]; v.HostPath == nil || v.HostPath.Path != diskPath || !s.node("own").Spec.Devices[0].Allocated {
 		t.Errorf("%+v, %+v", v, s.node("own").Spec.Devices)
@@ -177,6 +177,57 @@ func (s *suite) registersNone(m *decide.Node) {
 		s.t.Errorf("%+v", s.condition("own", v1alpha1.ConditionDevicesReady))
 	}
 	s.r.Agents = machines{m.Name: m}
+}
+
+// spoilt are servers that cannot make a volume group on one disk. took is told of each other one.
+type spoilt struct {
+	servers.API
+	disk string
+	took func(disk string)
+}
+
+func (s spoilt) AddDevice(ctx context.Context, peer, disk string) error {
+	if disk == s.disk {
+		return errors.New("pvcreate: exit status 5")
+	}
+	s.took(disk)
+	return s.API.AddDevice(ctx, peer, disk)
+}
+
+// TestDisks_spoilt: a disk that glusterd2 refuses again and again keeps glusterd2 from no other one.
+func TestDisks_spoilt(t *testing.T) {
+	t.Parallel()
+	s := newSuite(t)
+	s.pool(3)
+	s.until("it runs", s.running(3))
+	m := s.host()
+	other := m.Devices[0]
+	other.Path, other.KernelName, other.WWN, other.Serial = "/dev/disk/by-id/wwn-2", "sdb", s.namespace+"-2", "S2"
+	other.Links = []string{other.Path}
+	m.Devices = append(m.Devices, other)
+	s.r.Agents = machines{m.Name: m}
+	inPod := func(path string) string {
+		return workload.Disk(v1alpha1.GlusterDevice{Node: v1alpha1.HostName(m.Name), Device: v1alpha1.DevicePath(path)})
+	}
+	took := map[string]bool{}
+	s.r.Dial = func(auth, ca []byte) (func(string) (servers.API, error), error) {
+		at, err := s.dial(auth, ca)
+		return func(address string) (servers.API, error) {
+			api, err := at(address)
+			return spoilt{api, inPod(diskPath), func(disk string) {
+				took[disk] = true
+				usesUp(m.Name, &m.Devices[1])
+			}}, err
+		}, err
+	}
+	n := s.disked()
+	n.Spec.Storage = append(n.Spec.Storage, v1alpha1.GlusterStorage{Device: v1alpha1.DevicePath(other.Path)})
+	must(t, s.client.Create(t.Context(), n))
+	s.until("glusterd2 is told of the other disk", func() bool { return took[inPod(other.Path)] })
+	s.until("the refusal is told", func() bool {
+		c := s.condition("own", v1alpha1.ConditionReady)
+		return c.Status == metav1.ConditionFalse && c.Reason == v1alpha1.ReasonRequestFailed && strings.Contains(c.Message, inPod(diskPath)+": ") && strings.Contains(c.Message, "pvcreate: exit status 5")
+	})
 }
 
 // TestDisks_pruned: an API server that does not know spec.devices drops it without an error. That is told, and nothing is made on the disk.
@@ -235,7 +286,7 @@ func TestDisks_restored(t *testing.T) {
 	s.r.Agents = machines{m.Name: m}
 	must(t, s.client.Create(t.Context(), s.disked()))
 	s.until("it serves", func() bool { return s.condition("own", v1alpha1.ConditionReady).Status == metav1.ConditionTrue })
-	usesUp(m)
+	usesUp(m.Name, &m.Devices[0])
 	before, old := s.workload(), s.node("own")
 	s.edit("own", func(n *v1alpha1.GlusterNode) { n.Finalizers = nil })
 	s.remove("own")
@@ -278,7 +329,7 @@ func TestDisks_gone(t *testing.T) {
 	must(t, s.client.Create(t.Context(), n))
 	serves := func() bool { return s.condition("own", v1alpha1.ConditionReady).Status == metav1.ConditionTrue }
 	s.until("it serves", serves)
-	usesUp(m)
+	usesUp(m.Name, &m.Devices[0])
 	disk, generation, pod := m.Devices, s.workload().Generation, s.pods()["own-0"]
 
 	m.Devices, s.unplugged = nil, map[string]bool{diskPath: true}

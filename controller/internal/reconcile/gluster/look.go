@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -223,8 +224,29 @@ func (r *Reconciler) subject(s *scope, m *member) disks.Subject {
 	name := m.node.Name
 	return disks.Subject{
 		Node: m.node, Nodes: s.labels, Registered: s.registered(m), Absent: s.absent(m), Held: s.holdsDisks(m),
-		Pod: r.saw(s, m, pods.Server(s.workloads[name], s.pods[workload.Pod(name)])), Seen: r.seenSince(s, m), Missing: r.missingSince(m),
+		Pod: r.saw(s, m, pods.Server(s.workloads[name], s.pods[workload.Pod(name)])), Seen: r.seenSince(s, m), Missing: r.missingSince(m), Tried: r.triedAt(m),
 	}
+}
+
+// triedAt is when glusterd2 was last told of disks of a node in vain.
+func (r *Reconciler) triedAt(m *member) map[v1alpha1.DevicePath]time.Time {
+	all, _ := r.tried.Load(m.node.UID)
+	at, _ := all.(map[v1alpha1.DevicePath]time.Time)
+	return at
+}
+
+// tryLater remembers that glusterd2 was told of a disk in vain, by its path in the pod.
+func (r *Reconciler) tryLater(s *scope, m *member, path string) {
+	at := map[v1alpha1.DevicePath]time.Time{}
+	for _, one := range m.node.Spec.Devices {
+		if when, ever := r.triedAt(m)[one.Device]; ever {
+			at[one.Device] = when
+		}
+		if workload.Disk(one) == path {
+			at[one.Device] = s.now
+		}
+	}
+	r.tried.Store(m.node.UID, at)
 }
 
 // mayNot says why a step is not taken; empty when it is. It looks once more before glusterd2 is told of a disk of a node of Kubernetes: the facts of the pass are of before.

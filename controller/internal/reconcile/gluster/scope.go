@@ -264,6 +264,7 @@ func (r *Reconciler) miss(s *scope, m *member, paths []v1alpha1.DevicePath) {
 func (r *Reconciler) forget(node types.UID) {
 	r.ran.Delete(node)
 	r.missed.Delete(node)
+	r.tried.Delete(node)
 	r.seen.Range(func(key, _ any) bool {
 		if k, ok := key.(seenRecord); ok && k.node == node {
 			r.seen.Delete(k)

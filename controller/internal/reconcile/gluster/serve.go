@@ -102,7 +102,12 @@ func (r *Reconciler) serve(ctx context.Context, s *scope, m *member) error {
 		case why != "":
 			m.plan.Refuse(reason, why)
 		default:
-			errs = append(errs, s.take(ctx, m, step))
+			err := s.take(ctx, m, step)
+			if err != nil && step.Do == node.AddDevice {
+				r.tryLater(s, m, step.Path)
+				m.plan.Refuse(v1alpha1.ReasonRequestFailed, fmt.Sprintf("glusterd2 did not make a volume group on %s: %v. It is asked again.", step.Path, err))
+			}
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)

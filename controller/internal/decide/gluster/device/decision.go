@@ -34,6 +34,16 @@ type Verdict struct {
 	withdrawn, asks bool
 }
 
+func no(v Verdict, reason, format string, args ...any) Verdict {
+	v.Allocated, v.Reason, v.Message = gluster.No, reason, fmt.Sprintf(format, args...)
+	return v
+}
+
+func unknown(v Verdict, reason, format string, args ...any) Verdict {
+	v.Allocated, v.Reason, v.Message = gluster.Unknown, reason, fmt.Sprintf(format, args...)
+	return v
+}
+
 // Decision is what is decided about all devices of a node.
 type Decision struct {
 	Verdicts []Verdict
@@ -43,9 +53,15 @@ type Decision struct {
 	Wake time.Duration
 }
 
-// oneAtATime leaves one disk to be registered: the look at a second one would be older than what was done to the first.
-func (d Decision) oneAtATime() {
-	first := slices.IndexFunc(d.Verdicts, func(v Verdict) bool { return v.Register })
+// oneAtATime leaves one disk to be registered: the look at a second one would be older than what was done to the first. Those that glusterd2 was told of in vain come after
+// the others, so that a disk that it refuses keeps none waiting.
+func (d Decision) oneAtATime(tried map[v1alpha1.DevicePath]time.Time) {
+	first := -1
+	for i, v := range d.Verdicts {
+		if v.Register && (first < 0 || tried[v.Device].Before(tried[d.Verdicts[first].Device])) {
+			first = i
+		}
+	}
 	for i := range d.Verdicts {
 		if v := &d.Verdicts[i]; v.Register && i != first {
 			v.Register, v.Reason, v.Message = false, v1alpha1.ReasonPending, "another disk is registered first"

@@ -48,7 +48,9 @@ type Facts struct {
 	Seen map[v1alpha1.DevicePath]time.Time
 	// Missing is since when this process has seen without a break that a disk was not there.
 	Missing map[v1alpha1.DevicePath]time.Time
-	Now     time.Time
+	// Tried is when this process last told glusterd2 of a disk in vain.
+	Tried map[v1alpha1.DevicePath]time.Time
+	Now   time.Time
 }
 
 // Decide decides about the devices of a node.
@@ -75,7 +77,7 @@ func Decide(f Facts) Decision {
 			break
 		}
 	}
-	d.oneAtATime()
+	d.oneAtATime(f.Tried)
 	if !f.Pod.Workload && d.blocked() {
 		d.rest()
 	}
@@ -95,16 +97,6 @@ func (f Facts) devices() []v1alpha1.DevicePath {
 		}
 	}
 	return append(has, others...)
-}
-
-func no(v Verdict, reason, format string, args ...any) Verdict {
-	v.Allocated, v.Reason, v.Message = gluster.No, reason, fmt.Sprintf(format, args...)
-	return v
-}
-
-func unknown(v Verdict, reason, format string, args ...any) Verdict {
-	v.Allocated, v.Reason, v.Message = gluster.Unknown, reason, fmt.Sprintf(format, args...)
-	return v
 }
 
 // judge decides about one device.

@@ -321,26 +321,24 @@ func TestDecide(t *testing.T) {
 		"allocated, begun, and another group is not told": {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalLVM), func(f *Facts) {
 			f.Agent.Unknown = []decide.UnknownGroup{{Name: "g", Devices: []string{"/dev/sdz"}}}
 		}}, register, ""},
-		"allocated, begun, and it may hide a group": {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalLVM), func(f *Facts) { f.Agent.Hiding = []string{path} }}, serves + " but DeviceRefused", ""},
-		"two are allocated, one is registered": {[]edit{second, func(f *Facts) {
-			recorded(time.Hour, true)(f)
-			r := f.Node.Spec.Devices[0]
-			r.Device, r.Path, r.WWN, r.Serial = "/dev/disk/by-id/wwn-9", "/dev/disk/by-id/wwn-9", "0x9", "S9"
-			f.Node.Spec.Devices, f.Seen[r.Device] = append(f.Node.Spec.Devices, r), f.Seen[path]
-		}}, register + " but Pending", ""},
-		"allocated, and registered":               {[]edit{recorded(time.Hour, true), registered}, serves + " but Pending", ""},
-		"allocated, registered, and exchanged":    {[]edit{recorded(time.Hour, true), exchanged, func(f *Facts) { f.Registered = true }}, conflict, "another disk"},
-		"allocated, and not tested for users":     {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalSettling)}, serves + " but DeviceRefused", ""},
-		"allocated, and in its own pod":           {[]edit{recorded(time.Hour, true), busy(ownMount)}, register, ""},
-		"allocated, and begun in its own pod":     {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalLVM), busy(ownMount)}, register, ""},
-		"allocated, and in another pod":           {[]edit{recorded(time.Hour, true), busy("a mount of its device node at /vol, as process pause (pid 3) sees it")}, serves + " but DeviceRefused", ""},
-		"allocated, and in its own pod and open":  {[]edit{recorded(time.Hour, true), busy(ownMount + ", process dd (pid 3)")}, serves + " but DeviceRefused", ""},
-		"allocated, and mounted on the host":      {[]edit{recorded(time.Hour, true), busy("a mount of its device node at " + mountedAt)}, serves + " but DeviceRefused", ""},
-		"allocated, and its content is not known": {[]edit{recorded(time.Hour, true), busy(ownMount), on(func(d *decide.Device) { d.Digest = "" })}, serves + " but DeviceRefused", ""},
-		"on record, and in its own pod":           {[]edit{recorded(3*time.Minute, false), busy(ownMount)}, refuses, "not clean"},
-		"in a pod":                                {[]edit{busy(ownMount)}, refuses, "not clean"},
-		"allocated, and in a group":               {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalLVM), on(func(d *decide.Device) { d.VolumeGroup = "vg" })}, serves + " but DeviceRefused", ""},
-		"allocated, and something else is on it":  {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalLVM, v1alpha1.RefusalFilesystem)}, serves + " but DeviceRefused", ""},
+		"allocated, begun, and it may hide a group":              {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalLVM), func(f *Facts) { f.Agent.Hiding = []string{path} }}, serves + " but DeviceRefused", ""},
+		"two are allocated, one is registered":                   {[]edit{second, bothAllocated}, register + " but Pending", ""},
+		"two are allocated, glusterd2 refused the first":         {[]edit{second, bothAllocated, tried(time.Minute, 0)}, serves + " but Pending register", ""},
+		"two are allocated, glusterd2 refused both, first later": {[]edit{second, bothAllocated, tried(time.Minute, time.Hour)}, serves + " but Pending register", ""},
+		"two are allocated, glusterd2 refused both, first first": {[]edit{second, bothAllocated, tried(time.Hour, time.Minute)}, register + " but Pending", ""},
+		"allocated, and registered":                              {[]edit{recorded(time.Hour, true), registered}, serves + " but Pending", ""},
+		"allocated, registered, and exchanged":                   {[]edit{recorded(time.Hour, true), exchanged, func(f *Facts) { f.Registered = true }}, conflict, "another disk"},
+		"allocated, and not tested for users":                    {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalSettling)}, serves + " but DeviceRefused", ""},
+		"allocated, and in its own pod":                          {[]edit{recorded(time.Hour, true), busy(ownMount)}, register, ""},
+		"allocated, and begun in its own pod":                    {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalLVM), busy(ownMount)}, register, ""},
+		"allocated, and in another pod":                          {[]edit{recorded(time.Hour, true), busy("a mount of its device node at /vol, as process pause (pid 3) sees it")}, serves + " but DeviceRefused", ""},
+		"allocated, and in its own pod and open":                 {[]edit{recorded(time.Hour, true), busy(ownMount + ", process dd (pid 3)")}, serves + " but DeviceRefused", ""},
+		"allocated, and mounted on the host":                     {[]edit{recorded(time.Hour, true), busy("a mount of its device node at " + mountedAt)}, serves + " but DeviceRefused", ""},
+		"allocated, and its content is not known":                {[]edit{recorded(time.Hour, true), busy(ownMount), on(func(d *decide.Device) { d.Digest = "" })}, serves + " but DeviceRefused", ""},
+		"on record, and in its own pod":                          {[]edit{recorded(3*time.Minute, false), busy(ownMount)}, refuses, "not clean"},
+		"in a pod":                                               {[]edit{busy(ownMount)}, refuses, "not clean"},
+		"allocated, and in a group":                              {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalLVM), on(func(d *decide.Device) { d.VolumeGroup = "vg" })}, serves + " but DeviceRefused", ""},
+		"allocated, and something else is on it":                 {[]edit{recorded(time.Hour, true), refused(v1alpha1.RefusalLVM, v1alpha1.RefusalFilesystem)}, serves + " but DeviceRefused", ""},
 		"allocated, and an OSD": {[]edit{recorded(time.Hour, true), member(func(m *v1alpha1.MemberSpec) {
 			m.Ceph = &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{WWN: "0x1", Serial: "S1"}}}
 		})}, conflict, "Member fast.n1"},
@@ -427,6 +425,26 @@ func second(f *Facts) {
 	d.Path, d.KernelName, d.Links, d.WWN, d.Serial = "/dev/disk/by-id/wwn-9", "sdb", nil, "0x9", "S9"
 	f.Agent.Devices = append(f.Agent.Devices, d)
 	f.Node.Spec.Storage = append(f.Node.Spec.Storage, v1alpha1.GlusterStorage{Device: "/dev/disk/by-id/wwn-9"})
+}
+
+// bothAllocated has both devices allocated to the server.
+func bothAllocated(f *Facts) {
+	recorded(time.Hour, true)(f)
+	r := f.Node.Spec.Devices[0]
+	r.Device, r.Path, r.WWN, r.Serial = "/dev/disk/by-id/wwn-9", "/dev/disk/by-id/wwn-9", "0x9", "S9"
+	f.Node.Spec.Devices, f.Seen[r.Device] = append(f.Node.Spec.Devices, r), f.Seen[path]
+}
+
+// tried has glusterd2 told of the devices in vain so long ago; 0 is never.
+func tried(ago ...time.Duration) edit {
+	return func(f *Facts) {
+		f.Tried = map[v1alpha1.DevicePath]time.Time{}
+		for i, ago := range ago {
+			if ago > 0 {
+				f.Tried[f.Node.Spec.Devices[i].Device] = f.Now.Add(-ago)
+			}
+		}
+	}
 }
 
 func selects(value string) func(*v1alpha1.Cluster) {

@@ -44,6 +44,8 @@ type Subject struct {
 	Seen map[v1alpha1.DevicePath]time.Time
 	// Missing is since when this process has seen without a break that a disk was not there.
 	Missing map[v1alpha1.DevicePath]time.Time
+	// Tried is when this process last told glusterd2 of a disk in vain.
+	Tried map[v1alpha1.DevicePath]time.Time
 }
 
 // agent returns what the agent of a node reports; ask has it look at this moment, as its last report may be of before. One that does not answer then is not heard.
@@ -97,7 +99,7 @@ func (k Keeper) inspect(ctx context.Context, f *device.Facts, looks []device.Loo
 // look returns what is known of the disks of a node. The Members of all nodes of Kubernetes are looked at, as another one may have a disk that was here. ask: r is the API server, and the agent says how things
 // are at this moment; otherwise it is a cache.
 func (k Keeper) look(ctx context.Context, r client.Reader, s Subject, ask bool) (device.Facts, error) {
-	f := device.Facts{Node: s.Node, Host: spec.Host(s.Node, s.Nodes), Held: s.Held, Registered: s.Registered, Absent: s.Absent, Pod: s.Pod, Seen: s.Seen, Missing: s.Missing, Now: k.Now(), Live: ask}
+	f := device.Facts{Node: s.Node, Host: spec.Host(s.Node, s.Nodes), Held: s.Held, Registered: s.Registered, Absent: s.Absent, Pod: s.Pod, Seen: s.Seen, Missing: s.Missing, Tried: s.Tried, Now: k.Now(), Live: ask}
 	if f.Host == "" {
 		return f, nil
 	}
