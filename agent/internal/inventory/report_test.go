@@ -28,6 +28,8 @@ type lvmGroup struct {
 	// err is why LVM cannot report it; locked makes it wait.
 	err    error
 	locked bool
+	// earlier is why what LVM reports of it is a state of before.
+	earlier string
 }
 
 // report says what LVM would, and fails as a whole when a group of the devices is broken.
@@ -42,7 +44,7 @@ func (n *lvmNode) report(ctx context.Context, devices []string) (vgs []lvm.VG, p
 			return nil, nil, context.Cause(ctx)
 		}
 		err = errors.Join(err, g.err)
-		vgs = append(vgs, lvm.VG{Name: name, UUID: "uuid-" + name, Tags: g.tags})
+		vgs = append(vgs, lvm.VG{Name: name, UUID: "uuid-" + name, Tags: g.tags, Earlier: g.earlier})
 		for _, d := range g.disks {
 			pv := lvm.PV{UUID: "u" + d, VGName: name, VGUUID: "uuid-" + name, Missing: !slices.Contains(devices, "/dev/"+d)}
 			seen["/dev/"+d] = true
@@ -97,6 +99,7 @@ func TestReport_onlyWhatFailsIsUnknown(t *testing.T) {
 	foreign := func(disks ...string) *lvmGroup { return &lvmGroup{disks: disks} }
 	failing := func(g *lvmGroup) *lvmGroup { g.err = broken; return g }
 	locked := func(g *lvmGroup) *lvmGroup { g.locked = true; return g }
+	earlier := func(g *lvmGroup) *lvmGroup { g.earlier = "a disk that is away knows more"; return g }
 	unknown := func(name, uid, reason string, disks ...string) plan.UnknownGroup {
 		u := plan.UnknownGroup{Name: name, OwnerUID: uid, Reason: reason}
 		if name != "" {
@@ -174,6 +177,11 @@ func TestReport_onlyWhatFailsIsUnknown(t *testing.T) {
 			},
 			known: []string{"a"}, unread: []string{"sdb"}, asked: 1,
 			unknown: []plan.UnknownGroup{unknown("b", "uid", errUnnamed.Error(), "sdb")},
+		},
+		"the disks that know the newest state of a group are away": {
+			groups: map[string]*lvmGroup{"a": ours("sda"), "b": earlier(ours("sdb", "sdc")), "x": earlier(foreign("sdd"))},
+			known:  []string{"a"}, foreign: []string{"x"}, unread: []string{"sdb", "sdc"}, asked: 1,
+			unknown: []plan.UnknownGroup{unknown("b", "uid", "a disk that is away knows more", "sdb", "sdc")},
 		},
 		"two disks with the same label name a group": {
 			groups: map[string]*lvmGroup{"a": ours("sda")},

@@ -34,7 +34,7 @@ func (i *Inventory) ObserveGroup(ctx context.Context, was plan.Group) (plan.Grou
 		return plan.Group{}, fmt.Errorf("observe group %s: %w", was.Name, err)
 	}
 	n := slices.IndexFunc(vgs, func(v lvm.VG) bool { return v.UUID == was.UUID })
-	if n < 0 || len(vgs) != 1 || vgs[n].Name != was.Name {
+	if n < 0 || len(vgs) != 1 || vgs[n].Name != was.Name || vgs[n].Earlier != "" {
 		return plan.Group{}, fmt.Errorf("observe group %s: %w", was.Name, errGroupChanged)
 	}
 	owner, ours := ownerOf(vgs[n].Tags)

@@ -42,7 +42,7 @@ func (e *Engine) LookupVolume(ctx context.Context, want volume.Spec) (plan.Volum
 		return plan.Volume{}, err
 	}
 	v, err := lookup(seen, want)
-	return v, e.sure(seen, group, err)
+	return v, e.sure(seen, want, err)
 }
 
 // settledVolume reports whether a volume is ours, known by the UUID that LVM gave it, and needs nothing but to be activated.

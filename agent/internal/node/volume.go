@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/volume"
@@ -67,10 +68,10 @@ func (e *Engine) changeVolume(ctx context.Context, want volume.Spec, decide volu
 			return volume.Plan{}, err
 		}
 		if p, err = decide(seen, want); err != nil {
-			return volume.Plan{}, e.sure(seen, want.Group, err)
+			return volume.Plan{}, e.sure(seen, want, err)
 		}
 	}
-	err = e.performVolume(ctx, want, p)
+	err = e.performVolume(ctx, seen, want, p)
 	if !looksOutdated(err) {
 		return p, cmp.Or(err, p.Unfinished)
 	}
@@ -78,17 +79,17 @@ func (e *Engine) changeVolume(ctx context.Context, want volume.Spec, decide volu
 		return volume.Plan{}, err
 	}
 	if p, err = decide(seen, want); err != nil {
-		return volume.Plan{}, e.sure(seen, want.Group, err)
+		return volume.Plan{}, e.sure(seen, want, err)
 	}
-	return p, cmp.Or(e.performVolume(ctx, want, p), p.Unfinished)
+	return p, cmp.Or(e.performVolume(ctx, seen, want, p), p.Unfinished)
 }
 
-// sure is an error about a volume. That it does not exist is told only where its group is seen, or where no disk of the node can hide that.
-func (e *Engine) sure(seen plan.Snapshot, group string, err error) error {
+// sure is an error about a volume. That it does not exist is told only where all of its group is seen, or where no disk of the node can hide that.
+func (e *Engine) sure(seen plan.Snapshot, want volume.Spec, err error) error {
 	if !errors.Is(err, plan.ErrNotFound) {
 		return err
 	}
-	return cmp.Or(seen.Absent(group, "", e.cfg.Policy), err)
+	return cmp.Or(seen.Absent(want.Group, "", e.cfg.Policy), volume.Unseen(seen, want), err)
 }
 
 // lockVolume refuses a second call on the same volume, and lets calls on other volumes of the group wait for their turn.
@@ -160,8 +161,9 @@ func (e *Engine) refresh(ctx context.Context, seen plan.Snapshot, group string) 
 	return now, nil
 }
 
-// performVolume applies the plan and remembers what it made of the volume.
-func (e *Engine) performVolume(ctx context.Context, want volume.Spec, p volume.Plan) error {
+// performVolume applies the plan and remembers what it made of the volume. In a group that lacks a device, LVM writes a change only to the disks that are there: nobody
+// hears of it before it is noted that there is such a change. Otherwise the disk that is away could be taken for all there is when it comes back alone.
+func (e *Engine) performVolume(ctx context.Context, seen plan.Snapshot, want volume.Spec, p volume.Plan) error {
 	if len(p.Steps) == 0 {
 		return nil
 	}
@@ -169,5 +171,10 @@ func (e *Engine) performVolume(ctx context.Context, want volume.Spec, p volume.P
 		return err
 	}
 	e.hub.fold(func(was plan.Snapshot) plan.Snapshot { return volume.After(was, want.Group, p) })
-	return nil
+	if !slices.ContainsFunc(seen.Groups, func(g plan.Group) bool { return g.Name == want.Group && g.Partial }) {
+		return nil
+	}
+	// Each report notes what it shows.
+	now, err := e.refresh(context.WithoutCancel(ctx), seen, want.Group)
+	return cmp.Or(err, now.Sure(want.Group, want.OwnerUID))
 }

@@ -64,7 +64,7 @@ func lvmEngine(t *testing.T, volumes []plan.Volume, script ...run.Step) (*Engine
 func report(tags string, rows ...string) run.Step {
 	return run.Step{Result: run.Result{Stdout: fmt.Appendf(nil, `{"report":[{
 		"vg":[{"vg_name":"vg","vg_uuid":"vg-uuid","vg_size":"1073741824","vg_free":"1069547520","vg_extent_size":"4194304","vg_tags":"%s",
-			"vg_missing_pv_count":"0","vg_partial":"0","vg_exported":"0","vg_systemid":""}],
+			"vg_missing_pv_count":"0","vg_partial":"0","vg_exported":"0","vg_systemid":"", "vg_seqno":"7"}],
 		"pv":[{"pv_name":"/dev/x","pv_uuid":"pv-uuid","pv_major":"8","pv_minor":"0","pv_size":"1073741824","pv_free":"1069547520",
 			"pv_used":"4194304","pv_missing":"0","pv_duplicate":"0","vg_name":"vg","vg_uuid":"vg-uuid"}],
 		"lv":[%s]}]}`, tags, strings.Join(rows, ","))}}
@@ -157,5 +157,46 @@ func TestChangeVolume_commands(t *testing.T) {
 				t.Errorf("ran %q, not %q; observed the node %d times", got, tt.runs, o.observed.Load())
 			}
 		})
+	}
+}
+
+// TestChangeVolume_lacksDevice: a change of a group that lacks a device is looked at again before anybody hears of it, so that it is noted. A volume that such a
+// group does not show is not said to be gone.
+func TestChangeVolume_lacksDevice(t *testing.T) {
+	lacking := func(change string) run.Step {
+		r := report(ownerTag, row("id"))
+		r.Result.Stdout = []byte(strings.NewReplacer(`"vg_missing_pv_count":"0"`, `"vg_missing_pv_count":"1"`, `"vg_seqno":"7"`, `"vg_seqno":"`+change+`"`,
+			`"pv":[`, `"pv":[{"pv_name":"[unknown]","pv_uuid":"pv-gone","pv_major":"","pv_minor":"","pv_size":"1","pv_free":"1","pv_used":"0","pv_missing":"1",`+
+				`"pv_duplicate":"0","vg_name":"vg","vg_uuid":"vg-uuid"},`).Replace(string(r.Result.Stdout)))
+		return r
+	}
+	want := volume.Spec{Group: "vg", OwnerUID: "uid", Name: "v", ID: "id"}
+	engine := func(script ...run.Step) (*Engine, *run.Fake, *groupObserver) {
+		e, fake, o := lvmEngine(t, []plan.Volume{{Name: "v", ID: "id", UUID: "lv-uuid", SizeBytes: 4 << 20, Active: true, New: true}}, script...)
+		o.group.Partial = true
+		return e, fake, o
+	}
+	e, fake, o := engine(said("changed"), lacking("8"), lacking("7"))
+	if _, err := e.changeVolume(t.Context(), want, volume.Settle); err != nil || len(fake.Calls()) != 2 || fake.Calls()[1].Args[0] != "fullreport" {
+		t.Errorf("settle: %v, ran %v", err, fake.Calls())
+	}
+	// Later a disk is there that does not know of that.
+	if _, err := e.cfg.Groups.ObserveGroup(t.Context(), o.group); err == nil {
+		t.Error("a state of before is taken for the group")
+	}
+
+	gone := want
+	gone.Name = "w"
+	for what, call := range map[string]func(*Engine) error{
+		"look it up": func(e *Engine) error { _, err := e.LookupVolume(t.Context(), gone); return err },
+		"activate":   func(e *Engine) error { _, err := e.ActivateVolume(t.Context(), gone); return err },
+		"settle":     func(e *Engine) error { _, err := e.SettleVolume(t.Context(), gone); return err },
+		"resize":     func(e *Engine) error { _, err := e.ResizeVolume(t.Context(), gone); return err },
+		"delete":     func(e *Engine) error { return e.DeleteVolume(t.Context(), gone) },
+	} {
+		e, _, _ := engine(lacking("7"))
+		if err := call(e); !errors.Is(err, plan.ErrUnsure) || errors.Is(err, plan.ErrNotFound) {
+			t.Errorf("%s what is not seen: %v", what, err)
+		}
 	}
 }

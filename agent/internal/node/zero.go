@@ -257,7 +257,7 @@ func (e *Engine) prepareZeroing(ctx context.Context, g plan.Group, name, uuid st
 		if v = p.Volume; uuid == "" && v.Open {
 			return fmt.Errorf("volume %s: %w: it is open, and may be used", name, plan.ErrInUse)
 		}
-		return e.performVolume(ctx, volume.Spec{Group: g.Name}, p)
+		return e.performVolume(ctx, seen, volume.Spec{Group: g.Name}, p)
 	})
 	return v, err
 }

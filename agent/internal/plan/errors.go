@@ -57,6 +57,8 @@ var (
 	ErrUnsure = errors.New("which volume groups the node has is not known")
 	// ErrDamaged: the metadata of the thin pool is damaged. Nothing in it can be used until a person has it repaired.
 	ErrDamaged = errors.New("the thin pool is damaged")
+	// ErrUnseen: a group that lacks a device does not show the volume.
+	ErrUnseen error = unseenError{}
 	// ErrUsageUnknown: how full the thin pool is cannot be told at the moment, so nothing is put into it.
 	ErrUsageUnknown = errors.New("how full the thin pool is is not known")
 	// ErrUnzeroed: the volume, or what it grows by, has to be zeroed first. The work goes on by itself.
@@ -119,6 +121,13 @@ func (e *MismatchError) Error() string {
 
 // Is makes errors.Is(err, ErrMismatch) true.
 func (e *MismatchError) Is(target error) bool { return target == ErrMismatch }
+
+// unseenError is also ErrPartial, and ErrUnsure: what the caller asks for cannot be told at the moment.
+type unseenError struct{}
+
+func (unseenError) Error() string { return ErrPartial.Error() + ", and may know more" }
+
+func (unseenError) Is(target error) bool { return target == ErrPartial || target == ErrUnsure }
 
 // HasVolumesError names the volumes that keep a group.
 type HasVolumesError struct {

@@ -2,11 +2,15 @@ package lvm
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"time"
+
+	"quarry.storage/quarry/agent/internal/host/lvm/newest"
 )
 
 // keepArchives is for how long the metadata of a group is kept after the group was removed.
@@ -38,4 +42,27 @@ func prune(dir string, now time.Time) error {
 		errs = append(errs, os.Remove(filepath.Join(dir, "archive", e.Name())))
 	}
 	return errors.Join(errs...)
+}
+
+// tellEarlier notes the state of each reported group, and says of one that lacks a device, and of which a newer state was noted before the report,
+// that it is an earlier one. Of a group with all its devices LVM reports the newest state that there is: if that is an earlier one, a person put it back.
+func (l *LVM) tellEarlier(vgs []VG, pvs []PV, noted map[string]newest.State, errNoted error) {
+	for i, g := range vgs {
+		lacks := slices.ContainsFunc(pvs, func(p PV) bool { return p.VGUUID == g.UUID && p.Missing })
+		was := noted[g.UUID]
+		var err error
+		switch {
+		case lacks && errNoted != nil:
+			err = errNoted
+		case lacks && g.Change < was.Change:
+			vgs[i].Earlier = fmt.Sprintf("the disks that are there know it as of its change %d, and this node saw its change %d: a disk that is away knows what was changed since. "+
+				"Bring it back, or see \"A disk that is away knows more\" in docs/disks.md", g.Change, was.Change)
+			continue
+		default:
+			err = l.newest.Note(g.UUID, was, newest.State{Name: g.Name, Change: g.Change})
+		}
+		if err != nil && lacks {
+			vgs[i].Earlier = fmt.Sprintf("a disk of it is missing, and whether that one knows more than the others is not known: %v", err)
+		}
+	}
 }

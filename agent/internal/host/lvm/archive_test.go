@@ -4,8 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"quarry.storage/quarry/agent/internal/host/run"
 )
 
 // TestPrune: what is old of a group that was removed goes; nothing of a group that may come back, and nothing that LVM did not write.
@@ -47,5 +50,68 @@ func TestPrune(t *testing.T) {
 	}
 	if want := []string{"gone_00002-9.vg", "notes.txt", "there_00001-5.vg"}; !slices.Equal(left, want) {
 		t.Errorf("left are %v, want %v", left, want)
+	}
+}
+
+// TestTellEarlier: LVM shows a group as those of its disks know it that are there. A state of before is told as one, also by an agent that started anew, but not
+// where all disks are there: then somebody put it back.
+func TestTellEarlier(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "lvm")
+	fresh := func() *LVM {
+		l, err := New(Config{Runner: run.NewFake(), Dir: dir})
+		must(t, err)
+		return l
+	}
+	const uuid = "the-group"
+	told := func(l *LVM, change int64, missing bool) string {
+		noted, err := l.newest.Known()
+		vgs := []VG{{Name: "vg", UUID: uuid, Change: change}}
+		l.tellEarlier(vgs, []PV{{UUID: uuidA, VGUUID: uuid}, {UUID: uuidB, VGUUID: uuid, Missing: missing}, {UUID: uuidC, VGUUID: "another", Missing: true}}, noted, err)
+		return vgs[0].Earlier
+	}
+	for _, c := range []struct {
+		what    string
+		change  int64
+		missing bool
+		want    string
+	}{
+		{"it is seen", 5, false, ""},
+		{"a disk is away", 5, true, ""},
+		{"it is changed without that disk", 7, true, ""},
+		{"the disk is back, and the others are away", 5, true, "as of its change 5, and this node saw its change 7"},
+		{"again", 6, true, "as of its change 6, and this node saw its change 7"},
+		{"all disks are back", 7, false, ""},
+		{"metadata of before was restored", 6, false, ""},
+		{"and a disk is away", 6, true, ""},
+	} {
+		if got := told(fresh(), c.change, c.missing); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s: %q", c.what, got)
+		}
+	}
+
+	l := fresh()
+	must(t, os.WriteFile(l.newest.File(uuid), []byte("?"), 0o600))
+	if got := told(l, 9, true); !strings.Contains(got, "not known") {
+		t.Errorf("what is noted cannot be read, and a disk is away: %q", got)
+	}
+	if got := told(l, 9, false); got != "" {
+		t.Errorf("what is noted cannot be read, and all disks are there: %q", got)
+	}
+	must(t, os.Remove(l.newest.File(uuid)))
+	if got := told(l, 4, true); got != "" {
+		t.Errorf("a person removed what was noted: %q", got)
+	}
+}
+
+// TestRemoveVG_forgets: a disk that was away when a group was removed may still tell of the group later, and is not the older half of anything.
+func TestRemoveVG_forgets(t *testing.T) {
+	l, err := New(Config{Runner: run.NewFake(run.Step{}), Dir: filepath.Join(t.TempDir(), "lvm")})
+	must(t, err)
+	vgs := []VG{{Name: "vg", UUID: "uuid-vg", Change: 5}, {Name: "other", UUID: "uuid-other", Change: 5}}
+	l.tellEarlier(vgs, nil, nil, nil)
+	device := filepath.Join(t.TempDir(), "disk")
+	must(t, os.WriteFile(device, nil, 0o600), l.RemoveVG(t.Context(), "vg", []string{device}))
+	if known, err := l.newest.Known(); err != nil || len(known) != 1 || known["uuid-other"].Name != "other" {
+		t.Errorf("still noted: %v, %v", known, err)
 	}
 }

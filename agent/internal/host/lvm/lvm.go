@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"quarry.storage/quarry/agent/internal/host/lvm/newest"
 	"quarry.storage/quarry/agent/internal/host/run"
 )
 
@@ -54,6 +55,8 @@ type LVM struct {
 	damaged *damages
 	// looked is what was looked at of those that are active.
 	looked *looks
+	// newest are the states of the groups that were reported.
+	newest *newest.Record
 	// older is true once LVM did not know what it has learned with 2.03.12.
 	older *atomic.Bool
 	// version is what the binary said of itself last.
@@ -86,6 +89,7 @@ func New(cfg Config) (*LVM, error) {
 		dir:    cfg.Dir,
 		dev:    cmp.Or(cfg.Dev, "/dev"),
 		env:    environment(cfg.Dir),
+		newest: newest.New(filepath.Join(cfg.Dir, "newest")),
 		host:   &hostID{want: cfg.SystemID}, damaged: &damages{}, looked: &looks{whole: map[string]time.Time{}}, older: &atomic.Bool{}, version: &atomic.Pointer[versionOf]{},
 	}
 	if cfg.WithoutDeviceMapper {

@@ -38,6 +38,11 @@ type VG struct {
 	// Autoactivated is true when commands that activate whatever they see at a boot activate the volumes of the group, too. LVM before 2.03.12
 	// does not tell, and always does: it is false then.
 	Autoactivated bool
+	// Change counts the changes of its metadata.
+	Change int64
+	// Earlier says why what is reported is a state of before: a newer one was reported on this host, and the disks that know it are not there. Empty when it
+	// is the newest that is known.
+	Earlier string
 }
 
 // PV is one physical volume.
@@ -67,7 +72,7 @@ const TagLocated = quarry.Group + "/tail"
 const columnAutoactivation = "vg_autoactivation"
 
 // groupColumns are the columns about groups that every LVM has.
-const groupColumns = "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_tags,vg_missing_pv_count,vg_partial,vg_exported,vg_systemid"
+const groupColumns = "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_tags,vg_missing_pv_count,vg_partial,vg_exported,vg_systemid,vg_seqno"
 
 // The columns asked for besides those about groups. Those of seg are what LVM recorded of thin pools and of the volumes in them.
 var reportArgs = []string{
@@ -87,6 +92,8 @@ func (l *LVM) Report(ctx context.Context, devices []string) ([]VG, []PV, error) 
 	if len(devices) == 0 {
 		return nil, nil, nil
 	}
+	// What is noted while LVM reads the disks may be newer than what it reads.
+	noted, errNoted := l.newest.Known()
 	vgs, pvs, err := l.report(ctx, devices)
 	if err != nil {
 		return nil, nil, err
@@ -103,6 +110,7 @@ func (l *LVM) Report(ctx context.Context, devices []string) ([]VG, []PV, error) 
 	kernel.tell(vgs, known)
 	l.lookInto(ctx, devices, vgs)
 	l.damaged.tell(vgs)
+	l.tellEarlier(vgs, pvs, noted, errNoted)
 	return vgs, pvs, nil
 }
 
@@ -228,6 +236,7 @@ func (p *fields) vg(r row) VG {
 		MissingPVs:  int(p.Number(r, "vg_missing_pv_count", 32)),
 		Exported:    p.Flag(r, "vg_exported"),
 		SystemID:    p.Text(r, "vg_systemid"),
+		Change:      p.Number(r, "vg_seqno", 64),
 	}
 	v.Partial = p.Flag(r, "vg_partial") || v.MissingPVs > 0
 	v.Tags = p.List(r, "vg_tags")

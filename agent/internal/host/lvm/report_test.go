@@ -32,7 +32,7 @@ func TestParseReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantVGs := []VG{{
-		Name: "quarry-a", UUID: vg, SizeBytes: 201326592, FreeBytes: 184549376, ExtentBytes: 4 << 20,
+		Name: "quarry-a", UUID: vg, SizeBytes: 201326592, FreeBytes: 184549376, ExtentBytes: 4 << 20, Change: 7,
 		Tags: []string{"other", tag}, Volumes: []LV{
 			{
 				Name: "v1", UUID: "FeNBPs-a26H-GjtB-H1LE-VjnD-Hgx3-kxKSFd", SizeBytes: 8 << 20, CreatedUnix: 1795229400,
@@ -215,7 +215,7 @@ func TestParseReport_extents(t *testing.T) {
 			{"pv_uuid":"pv-1", "pvseg_start":"0", "pvseg_size":"10", "lv_uuid":"lv-m", "lv_name":"[pvmove0]", "move_pv":"/dev/ubdb"},
 			{"pv_uuid":"pv-2", "pvseg_start":"127", "pvseg_size":"10", "lv_uuid":"lv-m", "lv_name":"[pvmove0]", "move_pv":"/dev/ubdb"}]}]}`
 	doc = strings.Replace(doc, `"vg": []`, `"vg": [{"vg_name":"g", "vg_uuid":"vg", "vg_size":"1", "vg_free":"1", "vg_extent_size":"4", "vg_tags":"",
-		"vg_missing_pv_count":"0", "vg_partial":"0", "vg_exported":"0", "vg_systemid":""}]`, 1)
+		"vg_missing_pv_count":"0", "vg_partial":"0", "vg_exported":"0", "vg_systemid":"", "vg_seqno":"7"}]`, 1)
 	vgs, _, err := parseReport([]byte(doc))
 	if err != nil {
 		t.Fatal(err)
@@ -251,7 +251,7 @@ func TestParseReport_emptied(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			vgs, _, err := parseReport([]byte(`{"report": [{"vg": [{"vg_name":"g", "vg_uuid":"vg", "vg_size":"1", "vg_free":"1", "vg_extent_size":"4", "vg_tags":"",
-				"vg_missing_pv_count":"0", "vg_partial":"0", "vg_exported":"0", "vg_systemid":""}], "lv": [{"lv_name":"` + c.volume + `", "lv_layout":"` + c.layout + `", ` + left + `}],
+				"vg_missing_pv_count":"0", "vg_partial":"0", "vg_exported":"0", "vg_systemid":"", "vg_seqno":"7"}], "lv": [{"lv_name":"` + c.volume + `", "lv_layout":"` + c.layout + `", ` + left + `}],
 				"pvseg": [` + c.segments + `]}]}`))
 			if err != nil {
 				t.Fatal(err)

@@ -11,10 +11,17 @@ func gone(s plan.Snapshot, g group, want Spec) error {
 	if err := s.Nowhere(want.Group, want.OwnerUID); err != nil {
 		return fmt.Errorf("volume %s is not seen: %w", want.Name, err)
 	}
-	if g.Partial {
-		// Each disk says what the group has, and one that was away meanwhile says what it had: those that are there may all be of before.
-		return fmt.Errorf("volume %s is not seen in group %s: %w, and may know more; it is gone for sure once the device is back or the group has forgotten it",
-			want.Name, g.Name, plan.ErrPartial)
+	return Unseen(plan.Snapshot{Groups: []plan.Group{g.Group}}, want)
+}
+
+// Unseen refuses, with plan.ErrUnseen, to conclude that a volume does not exist that is not seen in a group that lacks a device. Each disk says what the
+// group has, and one that was away meanwhile says what it had: those that are there may all be of before.
+func Unseen(s plan.Snapshot, want Spec) error {
+	for _, g := range s.Groups {
+		if g.Name == want.Group && g.Partial {
+			return fmt.Errorf("volume %s is not seen in group %s: %w; it is gone for sure once the device is back or the group has forgotten it",
+				want.Name, g.Name, plan.ErrUnseen)
+		}
 	}
 	return nil
 }
