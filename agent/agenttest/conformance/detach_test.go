@@ -9,8 +9,21 @@ import (
 	"sync"
 	"testing"
 
+	"quarry.storage/quarry/agent/agenttest/conformance"
 	"quarry.storage/quarry/agent/internal/host/block"
+	"quarry.storage/quarry/agent/internal/plan/volume"
 )
+
+// TestRealHost_halves takes the disks of a group away in turn.
+func TestRealHost_halves(t *testing.T) {
+	onRealHost(t, func(t *testing.T, n conformance.Node) { conformance.Halves(t, n.(conformance.Settling)) })
+}
+
+// Settle records that a volume is used, as for a pod.
+func (n *realNode) Settle(t *testing.T, group, name string) error {
+	_, err := n.server.Node.SettleVolume(t.Context(), volume.Spec{Group: group, Name: name})
+	return err
+}
 
 // detachable hides devices of the node. LVM is given the devices that are seen, so to LVM one that is hidden is missing.
 type detachable struct {

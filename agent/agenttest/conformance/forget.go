@@ -1,9 +1,12 @@
 package conformance
 
 import (
+	"strings"
+	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"quarry.storage/quarry/pkg/refusal"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
@@ -97,4 +100,134 @@ func forgetSurvives(s *suite) {
 			s.Errorf("after the disk was forgotten: %v", s.group())
 		}
 	})
+}
+
+// Settling is a node whose volumes can be used as by a pod.
+type Settling interface {
+	Activating
+	// Settle records that a new volume is used.
+	Settle(t *testing.T, group, name string) error
+}
+
+// Halves runs what a node does with a disk that comes back alone, and tells of a group as it was before another disk of it was changed. It is no part of
+// Run: all disks of the model know the newest state of a group.
+func Halves(t *testing.T, node Settling) {
+	run(t, node, []behaviour{
+		{"a disk that comes back alone is not taken for all of its group", func(s *suite) { halvesDoNotPart(s, node) }},
+		{"a disk that was forgotten and comes back alone has nothing forgotten", forgottenComesBackAlone},
+	})
+}
+
+// apart makes a group of two disks, of which the second has the volume "there" and the first "here1" and "here2", and takes the first away.
+func (s *suite) apart() {
+	s.Helper()
+	if !s.Activates() {
+		s.Skip("this kernel has no device-mapper, so nothing can be activated; make conformance runs it on one that has")
+	}
+	a, b := s.clean(s.Disks()[0]), s.clean(s.Disks()[1])
+	s.must("ensure", s.ensure(groupName, owner, a))
+	for _, name := range []string{"here1", "here2"} {
+		_, err := s.create(volumeSpec(name, 8))
+		s.must("create", err)
+	}
+	s.must("ensure", s.ensure(groupName, owner, a, b))
+	for _, pv := range s.group().GetPhysicalVolumes() {
+		if pv.GetPath() == b.GetPath() {
+			// The first disk has no room for it.
+			_, err := s.create(volumeSpec("there", pv.GetFreeBytes()/mib-4))
+			s.must("create", err)
+		}
+	}
+	s.detach(a.GetPath())
+}
+
+// alone takes the second disk away and brings the first one back, and waits until the agent says that it does not know what is in the group.
+func (s *suite) alone() {
+	s.Helper()
+	s.Detach(s.T, s.Disks()[1])
+	s.Attach(s.T, s.Disks()[0])
+	for deadline := time.Now().Add(settleTimeout); ; time.Sleep(settlePause) {
+		resp, err := s.groups().ListVolumeGroups(s.ctx(), &agentv1.ListVolumeGroupsRequest{})
+		if status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "a disk that is away knows what was changed since") {
+			break
+		}
+		if time.Now().After(deadline) {
+			s.Fatalf("the groups are %v, %v", resp.GetGroups(), err)
+		}
+	}
+	if d := s.device(s.Disks()[0]); !refusedFor(d, refusal.Unreadable) {
+		s.Errorf("the disk is not refused: %v", d)
+	}
+}
+
+// together brings the second disk back, and waits until the group is there and lacks none.
+func (s *suite) together() {
+	s.Helper()
+	s.Attach(s.T, s.Disks()[1])
+	for deadline := time.Now().Add(settleTimeout); ; time.Sleep(settlePause) {
+		resp, err := s.groups().ListVolumeGroups(s.ctx(), &agentv1.ListVolumeGroupsRequest{})
+		if err == nil && len(resp.GetGroups()) == 1 && !resp.GetGroups()[0].GetPartial() {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.Fatalf("both disks are back, and the groups are %v, %v", resp.GetGroups(), err)
+		}
+	}
+}
+
+// halvesDoNotPart: a volume on the second disk is used for the first time while the first disk is away. To that one the volume is new, and would be formatted.
+func halvesDoNotPart(s *suite, node Settling) {
+	s.apart()
+	s.must("settle", node.Settle(s.T, groupName, "there"))
+	s.alone()
+	for range 2 {
+		before := s.Steps()
+		for _, name := range []string{"here1", "there", "never"} {
+			s.refused("delete "+name, s.delete(name), codes.Unavailable, before)
+		}
+		s.refused("delete what is unused", s.deleteIf("there", true), codes.Unavailable, before)
+		_, err := s.create(volumeSpec("more", 4))
+		s.refused("create", err, codes.Unavailable, before)
+		_, err = s.resize("here1", 12, 0)
+		s.refused("resize", err, codes.Unavailable, before)
+		if node.Activate(s.T, groupName, "here1") == nil || node.Settle(s.T, groupName, "here1") == nil || s.Steps() != before {
+			s.Errorf("a volume is used, or %d changes were made", s.Steps()-before)
+		}
+		// An agent that starts anew knows the same.
+		s.Restart(s.T)
+	}
+	s.together()
+	if s.listed("there") == nil || s.listed("there").GetUnused() || s.listed("here1") == nil {
+		s.Errorf("both disks are back: %v, %v", s.listed("there"), s.listed("here1"))
+	}
+	s.must("delete", s.delete("here1"))
+}
+
+// forgottenComesBackAlone: the group goes on without its first disk. That one comes back alone, and would have the second one, with all that was made there
+// since, forgotten.
+func forgottenComesBackAlone(s *suite) {
+	s.apart()
+	for _, name := range []string{"here1", "here2", "there"} {
+		s.must("delete "+name, s.delete(name))
+	}
+	var second string
+	for _, pv := range s.group().GetPhysicalVolumes() {
+		if pv.GetPath() != "" {
+			second = pv.GetUuid()
+		}
+	}
+	s.must("forget", s.forget(s.missing()))
+	_, err := s.create(volumeSpec("since", 8))
+	s.must("create", err)
+	s.alone()
+	before := s.Steps()
+	s.refused("forget the other half", s.forget([]string{second}), codes.Unavailable, before)
+	s.refused("remove the group", s.remove(groupName, owner), codes.Unavailable, before)
+	s.together()
+	s.holds(s.Disks()[1])
+	if s.listed("since") == nil {
+		s.Error("what was made meanwhile is not there")
+	}
+	s.Detach(s.T, s.Disks()[0])
+	s.must("delete", s.delete("since"))
 }

@@ -166,7 +166,19 @@ func TestDeleteVolume_groupLacksADisk(t *testing.T) {
 	}
 	a.Unplug("sdc")
 	s.await("the disk is missed", func() bool { g := s.pool.Node("node-1").Groups; return len(g) == 1 && g[0].Partial })
-	wantCode(t, s.remove(gone), codes.FailedPrecondition)
+	ctx := t.Context()
+	wantCode(t, s.remove(gone), codes.Unavailable)
+	_, err := s.ControllerGetVolume(ctx, &csi.ControllerGetVolumeRequest{VolumeId: gone})
+	wantCode(t, err, codes.Unavailable)
+	// Nothing is made, and nothing made larger: the scheduler goes to another node.
+	_, err = s.ControllerExpandVolume(ctx, &csi.ControllerExpandVolumeRequest{VolumeId: shown, CapacityRange: &csi.CapacityRange{RequiredBytes: 2 * gib}})
+	wantCode(t, err, codes.Unavailable)
+	_, err = s.CreateVolume(ctx, s.request("pvc-3"))
+	wantCode(t, err, codes.ResourceExhausted)
+	room, err := s.GetCapacity(ctx, &csi.GetCapacityRequest{Parameters: s.parameters(), AccessibleTopology: on("node-1")})
+	if err != nil || room.GetAvailableCapacity() != 0 {
+		t.Errorf("capacity: %v, %v", room, err)
+	}
 	if err := s.remove(shown); err != nil {
 		t.Errorf("a volume that the group shows: %v", err)
 	}
