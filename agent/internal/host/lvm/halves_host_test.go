@@ -3,16 +3,59 @@
 package lvm
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
 )
 
+// halves are the two disks of a group. The volumes "a1" and "a2" are on the first, "b1" is on the second, all with the tag "new".
+type halves struct {
+	*testing.T
+	*LVM
+	a, b string
+}
+
+func newHalves(t *testing.T) halves {
+	t.Helper()
+	l, _ := realLVM(t)
+	h := halves{T: t, LVM: l, a: loop(t), b: loop(t)}
+	ctx := t.Context()
+	must(t, l.CreatePV(ctx, h.a, uuidA, testSize), l.CreatePV(ctx, h.b, uuidB, testSize), l.CreateVG(ctx, testGroup, []string{tag}, []string{h.a, h.b}))
+	for name, on := range map[string]string{"a1": h.a, "a2": h.a, "b1": h.b} {
+		h.lvm(h.both(), "lvcreate", "-an", "-Zn", "-Wn", "-L", "8m", "--addtag", "new", "-n", name, testGroup, on)
+	}
+	return h
+}
+
+func (h halves) both() []string { return []string{h.a, h.b} }
+
+func (h halves) lvm(devices []string, command string, args ...string) {
+	h.Helper()
+	_, err := h.run(h.Context(), devices, command, args...)
+	must(h.T, err)
+}
+
+// expect reports on devices, and wants a state of before, or none, in which the volume on the second disk is new, or not.
+func (h halves) expect(what string, earlier, isNew bool, devices ...string) VG {
+	h.Helper()
+	vgs, _, err := h.Report(h.Context(), devices)
+	must(h.T, err)
+	if len(vgs) != 1 {
+		h.Fatalf("%s: %d groups", what, len(vgs))
+	}
+	i := slices.IndexFunc(vgs[0].Volumes, func(v LV) bool { return v.Name == "b1" })
+	if i < 0 || slices.Contains(vgs[0].Volumes[i].Tags, "new") != isNew || strings.Contains(vgs[0].Earlier, "this node saw its change") != earlier {
+		h.Errorf("%s: %+v", what, vgs[0])
+	}
+	return vgs[0]
+}
+
 // TestHost_halves shows what LVM makes of a group that was changed on either of its disks while the other was away, and that a report tells of it in time. LVM lets
 // each half go on; when both are back, it takes one of them for all there is: what was done on the other is undone. A volume that was used counts as new again.
 func TestHost_halves(t *testing.T) {
 	for name, c := range map[string]struct {
-		// onA are changes on the first disk, after one on the second. flagged is true where LVM takes the second disk for missing then.
+		// onA are removed from the first disk, after one change on the second. flagged is true where LVM takes the second disk for missing then.
 		onA     []string
 		flagged bool
 	}{
@@ -21,55 +64,26 @@ func TestHost_halves(t *testing.T) {
 		"more often than on the other": {[]string{"a1", "a2"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, _ := realLVM(t)
-			ctx, a, b := t.Context(), loop(t), loop(t)
-			both := []string{a, b}
-			lvm := func(devices []string, command string, args ...string) {
-				t.Helper()
-				_, err := l.run(ctx, devices, command, args...)
-				must(t, err)
-			}
-			report := func(devices ...string) VG {
-				t.Helper()
-				vgs, _, err := l.Report(ctx, devices)
-				must(t, err)
-				if len(vgs) != 1 {
-					t.Fatalf("%d groups", len(vgs))
-				}
-				return vgs[0]
-			}
-			isNew := func(g VG) bool {
-				i := slices.IndexFunc(g.Volumes, func(v LV) bool { return v.Name == "b1" })
-				return slices.Contains(g.Volumes[i].Tags, "new")
-			}
-			must(t, l.CreatePV(ctx, a, uuidA, testSize), l.CreatePV(ctx, b, uuidB, testSize), l.CreateVG(ctx, testGroup, []string{tag}, both))
-			for name, on := range map[string]string{"a1": a, "a2": a, "b1": b} {
-				lvm(both, "lvcreate", "-an", "-Zn", "-Wn", "-L", "8m", "--addtag", "new", "-n", name, testGroup, on)
-			}
-			if g := report(both...); g.Earlier != "" || !isNew(g) {
-				t.Errorf("the whole group: %+v", g)
-			}
-			lvm([]string{b}, "lvchange", "--deltag", "new", testGroup+"/b1")
-			if g := report(b); g.Earlier != "" || g.MissingPVs != 1 || isNew(g) {
-				t.Errorf("the half that was changed: %+v", g)
-			}
-			if g := report(a); !strings.Contains(g.Earlier, "this node saw its change") || !isNew(g) {
-				t.Errorf("the half that was away: %+v", g)
-			}
-			if g := report(both...); g.Earlier != "" || isNew(g) {
-				t.Errorf("both halves, only one of which was changed: %+v", g)
-			}
+			h := newHalves(t)
+			h.expect("the whole group", false, true, h.both()...)
+			h.lvm([]string{h.b}, "lvchange", "--deltag", "new", testGroup+"/b1")
+			h.expect("the half that was changed", false, false, h.b)
+			away := h.expect("the half that was away", true, true, h.a)
+			// A person may say that this is all there is.
+			must(t, os.Remove(h.newest.File(away.UUID)))
+			h.expect("the half that was away, and is all there is", false, true, h.a)
+			h.expect("both halves, only one of which was changed", false, false, h.both()...)
 			for _, name := range c.onA {
-				lvm([]string{a}, "lvremove", "-y", testGroup+"/"+name)
+				h.lvm([]string{h.a}, "lvremove", "-y", testGroup+"/"+name)
 			}
-			if g := report(both...); !isNew(g) || (g.MissingPVs > 0) != c.flagged {
-				t.Errorf("LVM takes halves that parted otherwise than it did, decision 0098 has to be looked at again: %+v", g)
+			if g := h.expect("both halves, which parted (if LVM takes them otherwise, look at decision 0098 again)", false, true, h.both()...); (g.MissingPVs > 0) != c.flagged {
+				t.Errorf("a disk is flagged: %t, %+v", !c.flagged, g)
 			}
 			if c.flagged {
-				must(t, l.RestorePV(ctx, testGroup, both, b))
+				must(t, h.RestorePV(t.Context(), testGroup, h.both(), h.b))
 			}
-			lvm(both, "lvremove", "-y", testGroup)
-			must(t, l.RemoveVG(ctx, testGroup, both))
+			h.lvm(h.both(), "lvremove", "-y", testGroup)
+			must(t, h.RemoveVG(t.Context(), testGroup, h.both()))
 		})
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 func state(change int64) State { return State{Name: "vg", Change: change} }
 
-func TestRecord(t *testing.T) {
+func TestRecord_newest(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "newest")
 	for _, step := range []struct {
 		what     string
