@@ -26,7 +26,7 @@ func (i *Inventory) addGroups(ctx context.Context, devices []*observed) plan.Sna
 	var snap plan.Snapshot
 	labelled, snap.ForeignGroups = i.spareShared(labelled)
 	told := i.report(ctx, labelled)
-	told.dropEarlier(labelled)
+	i.dropEarlier(&told, labelled)
 	j := newJoin(labelled, told.pvs)
 	for _, d := range labelled {
 		if err := told.failed[d]; err != nil {

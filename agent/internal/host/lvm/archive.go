@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"quarry.storage/quarry/agent/internal/host/lvm/newest"
@@ -44,10 +45,13 @@ func prune(dir string, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// tellEarlier notes the state of each reported group, and says of one that lacks a device, and of which a newer state was noted before the report,
+// tellEarlier notes the state of each reported group of ours, and says of one that lacks a device, and of which a newer state was noted before the report,
 // that it is an earlier one. Of a group with all its devices LVM reports the newest state that there is: if that is an earlier one, a person put it back.
 func (l *LVM) tellEarlier(vgs []VG, pvs []PV, noted map[string]newest.State, errNoted error) {
 	for i, g := range vgs {
+		if !slices.ContainsFunc(g.Tags, func(tag string) bool { return strings.HasPrefix(tag, ourTags) }) {
+			continue
+		}
 		lacks := slices.ContainsFunc(pvs, func(p PV) bool { return p.VGUUID == g.UUID && p.Missing })
 		was := noted[g.UUID]
 		var err error

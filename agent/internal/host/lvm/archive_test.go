@@ -65,7 +65,7 @@ func TestTellEarlier(t *testing.T) {
 	const uuid = "the-group"
 	told := func(l *LVM, change int64, missing bool) string {
 		noted, err := l.newest.Known()
-		vgs := []VG{{Name: "vg", UUID: uuid, Change: change}}
+		vgs := []VG{{Name: "vg", UUID: uuid, Tags: []string{tag}, Change: change}}
 		l.tellEarlier(vgs, []PV{{UUID: uuidA, VGUUID: uuid}, {UUID: uuidB, VGUUID: uuid, Missing: missing}, {UUID: uuidC, VGUUID: "another", Missing: true}}, noted, err)
 		return vgs[0].Earlier
 	}
@@ -107,7 +107,7 @@ func TestTellEarlier(t *testing.T) {
 func TestRemoveVG_forgets(t *testing.T) {
 	l, err := New(Config{Runner: run.NewFake(run.Step{}), Dir: filepath.Join(t.TempDir(), "lvm")})
 	must(t, err)
-	vgs := []VG{{Name: "vg", UUID: "uuid-vg", Change: 5}, {Name: "other", UUID: "uuid-other", Change: 5}}
+	vgs := []VG{{Name: "vg", UUID: "uuid-vg", Tags: []string{tag}, Change: 5}, {Name: "other", UUID: "uuid-other", Tags: []string{tag}, Change: 5}, {Name: "foreign", UUID: "uuid-foreign", Change: 5}}
 	l.tellEarlier(vgs, nil, nil, nil)
 	device := filepath.Join(t.TempDir(), "disk")
 	must(t, os.WriteFile(device, nil, 0o600), l.RemoveVG(t.Context(), "vg", []string{device}))
