@@ -170,6 +170,10 @@ func TestDeleteVolume_groupLacksADisk(t *testing.T) {
 	wantCode(t, s.remove(gone), codes.Unavailable)
 	_, err := s.ControllerGetVolume(ctx, &csi.ControllerGetVolumeRequest{VolumeId: gone})
 	wantCode(t, err, codes.Unavailable)
+	for _, r := range []*csi.ListSnapshotsRequest{{SourceVolumeId: shown}, {SnapshotId: volumeid.ID{Node: "node-1", Group: group, Name: volumeid.Snapshot("x")}.String()}} {
+		_, err := s.ListSnapshots(ctx, r)
+		wantCode(t, err, codes.Unavailable)
+	}
 	// Nothing is made, and nothing made larger: the scheduler goes to another node.
 	_, err = s.ControllerExpandVolume(ctx, &csi.ControllerExpandVolumeRequest{VolumeId: shown, CapacityRange: &csi.CapacityRange{RequiredBytes: 2 * gib}})
 	wantCode(t, err, codes.Unavailable)

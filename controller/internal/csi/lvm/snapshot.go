@@ -95,7 +95,7 @@ func (b *Backend) Snapshots(ctx context.Context, f frame.Filter, from string) it
 func (i item) known() bool { return i.id.IsSnapshot() && i.seen.ID != "" }
 
 // which returns the nodes that may have the snapshots, and the one group that may have those that are asked for. It is not known which
-// snapshots a node has that does not answer, or a group that is not seen: asked for those, it returns an error and no empty list.
+// snapshots a node has that does not answer, or a group that is not seen or lacks a disk: asked for those, it returns an error and no list that may lack one.
 func (b *Backend) which(ctx context.Context, f frame.Filter) (nodes []string, group string, err error) {
 	for _, handle := range []string{f.Handle, f.Of} {
 		if handle == "" {
@@ -106,8 +106,12 @@ func (b *Backend) which(ctx context.Context, f frame.Filter) (nodes []string, gr
 			return nil, "", err
 		}
 		p, err := b.reach(ctx, id)
-		if err == nil && !p.seen {
+		switch {
+		case err != nil:
+		case !p.seen:
 			err = p.away()
+		case !id.IsSnapshot() || !p.holds():
+			err = p.faded()
 		}
 		return []string{id.Node}, id.Group, err
 	}
