@@ -176,5 +176,8 @@ func (e *Engine) performVolume(ctx context.Context, seen plan.Snapshot, want vol
 	}
 	// Each report notes what it shows.
 	now, err := e.refresh(context.WithoutCancel(ctx), seen, want.Group)
+	if err == nil && !slices.ContainsFunc(now.Groups, func(g plan.Group) bool { return g.Name == want.Group }) {
+		err = fmt.Errorf("group %s is not seen after it was changed without a device: %w", want.Group, plan.ErrUnsure)
+	}
 	return cmp.Or(err, now.Sure(want.Group, want.OwnerUID))
 }

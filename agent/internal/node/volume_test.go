@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"quarry.storage/quarry/agent/internal/apply"
@@ -26,10 +27,14 @@ const ownerTag = "quarry.storage/cluster=uid"
 type groupObserver struct {
 	stubObserver
 	group plan.Group
+	// gone is true once only the first observation shows the group.
+	gone atomic.Bool
 }
 
 func (o *groupObserver) Observe(context.Context) (plan.Snapshot, error) {
-	o.observed.Add(1)
+	if o.observed.Add(1) > 1 && o.gone.Load() {
+		return plan.Snapshot{}, nil
+	}
 	return plan.Snapshot{Groups: []plan.Group{o.group}}, nil
 }
 
@@ -183,6 +188,13 @@ func TestChangeVolume_lacksDevice(t *testing.T) {
 	// Later a disk is there that does not know of that.
 	if _, err := e.cfg.Groups.ObserveGroup(t.Context(), o.group); err == nil {
 		t.Error("a state of before is taken for the group")
+	}
+
+	// Nobody can say whether it is noted: the group is not seen any more.
+	e, fake, o = engine(said("changed"), failed("no such group"))
+	o.gone.Store(true)
+	if _, err := e.changeVolume(t.Context(), want, volume.Settle); !errors.Is(err, plan.ErrUnsure) || len(fake.Calls()) != 2 {
+		t.Errorf("settle in a group that goes: %v, ran %v", err, fake.Calls())
 	}
 
 	gone := want

@@ -26,7 +26,7 @@ const DefaultBinary = "/usr/sbin/lvm"
 type Config struct {
 	// Runner starts the processes.
 	Runner run.Runner
-	// Dir becomes LVM_SYSTEM_DIR: our lvm.conf, archives and backups of metadata are kept there. It is created.
+	// Dir becomes LVM_SYSTEM_DIR: our lvm.conf, archives and backups of metadata, and the newest states of groups are kept there. It is created.
 	Dir string
 	// Binary is the lvm executable; empty means DefaultBinary.
 	Binary string

@@ -87,7 +87,7 @@ var reportArgs = []string{
 
 // Report tells the groups, ordered by name and UUID, and the physical volumes, ordered by group, path and UUID, that stand on
 // the devices, in one process; none is started when there are no devices. Groups whose devices are not all given are
-// reported as partial.
+// reported as partial. It notes the newest state of each group of ours, and tells which are reported in an earlier one.
 func (l *LVM) Report(ctx context.Context, devices []string) ([]VG, []PV, error) {
 	if len(devices) == 0 {
 		return nil, nil, nil
