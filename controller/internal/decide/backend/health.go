@@ -121,25 +121,34 @@ func (h HostHealth) unreachable() (Finding, bool) {
 	case h.Facts.TooEarly && h.Decided.Serves:
 		return h.before(), true
 	case h.Facts.TooEarly:
-		return Finding{Busy, v1alpha1.ReasonPending, "the connection to the agent is being made"}, true
+		return connecting(), true
 	}
 	return Finding{Bad, Sentence(h.Facts.Reason, v1alpha1.ReasonAgentUnreachable), Sentence(h.Facts.Problem, "the agent does not answer")}, true
 }
 
-// before is what was found the last time that somebody could say. A host that was not ready is not ready because nobody can look.
+// connecting is the host of which nobody can say anything yet.
+func connecting() Finding {
+	return Finding{Busy, v1alpha1.ReasonPending, "the connection to the agent is being made"}
+}
+
+// before is what was found the last time that somebody could say. A host that was not ready is not ready because nobody can look, and one whose status
+// is gone, as after a restore, may not have been.
 func (h HostHealth) before() Finding {
 	if h.Object == nil {
-		return Finding{}
+		return connecting()
 	}
 	was := meta.FindStatusCondition(h.Object.Status.Conditions, v1alpha1.ConditionReady)
-	if was == nil || was.Status == metav1.ConditionTrue || h.Leaving.Active {
+	switch {
+	case h.Leaving.Active, was != nil && was.Status == metav1.ConditionTrue:
 		return Finding{Well, "", h.Object.Status.Message}
+	case was == nil:
+		return connecting()
 	}
 	switch was.Reason {
 	case v1alpha1.ReasonMaintenance, v1alpha1.ReasonDeleting, v1alpha1.ReasonVolumesExist, v1alpha1.ReasonHostNotFound, v1alpha1.ReasonHostConflict,
 		v1alpha1.ReasonNameTaken, v1alpha1.ReasonOwnerMissing, v1alpha1.ReasonHostNotListed, v1alpha1.ReasonHostNotSelected, v1alpha1.ReasonOwnerDeleted:
-		// The API server tells of it, now as then. It has ended, or another finding says so.
-		return Finding{}
+		// The API server tells of it, now as then. It has ended, or another finding says so. What was below it nobody knows.
+		return connecting()
 	case v1alpha1.ReasonPreparing, v1alpha1.ReasonPending:
 		return Finding{Busy, was.Reason, was.Message}
 	case v1alpha1.ReasonApprovalRequired:

@@ -101,7 +101,11 @@ func invalid(h *HostHealth) { h.Invalid = &Invalid{v1alpha1.ReasonHostNotFound, 
 func early(h *HostHealth) {
 	h.Facts = Facts{TooEarly: true}
 	h.Object.Status.Message = "as before"
+	h.Object.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
 }
+
+// unwritten takes away what the status of a Member says, as a restore from a backup may.
+func unwritten(h *HostHealth) { h.Object.Status = v1alpha1.MemberStatus{} }
 
 // summaryOf returns the summary of a storage with members.
 func summaryOf(hosts ...HostHealth) Summary {
@@ -168,7 +172,11 @@ func TestSummary(t *testing.T) {
 		"a host under maintenance whose node was gone": {
 			classed(hostOf("n1"), hostOf("n2", down, quiesced, was(v1alpha1.ReasonHostNotFound))), "Running Ready | n2: is under maintenance and not reachable",
 		},
-		"too early to say after maintenance": {classed(hostOf("n1", early, was(v1alpha1.ReasonMaintenance))), "Running Ready"},
+		"too early to say after maintenance": {classed(hostOf("n1", early, was(v1alpha1.ReasonMaintenance))), "Updating Pending | n1: the connection to the agent is being made"},
+		"too early to say of a host without a status": {classed(hostOf("n1", early, unwritten)), "Updating Pending | n1: the connection to the agent is being made"},
+		"too early to say of a host without a Member": {
+			classed(hostOf("n1", early, func(h *HostHealth) { h.Object = nil })), "Updating Pending | n1: the connection to the agent is being made",
+		},
 		"a host under maintenance that lacked a volume": {
 			classed(hostOf("n1"), hostOf("n2", down, quiesced, was(v1alpha1.ReasonVolumeLost))), "Warning VolumeLost | n2: it was VolumeLost",
 		},

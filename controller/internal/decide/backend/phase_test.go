@@ -170,6 +170,7 @@ func TestMember_ready(t *testing.T) {
 		"waits":               {hostOf("n1", held), "False ApprovalRequired changes of its disks wait for approval"},
 		"down":                {hostOf("n1", down), "False AgentUnreachable the agent does not answer: connection refused"},
 		"too early":           {hostOf("n1", early), "True Ready as before"},
+		"too early, restored": {hostOf("n1", early, unwritten), "False Pending the connection to the agent is being made"},
 		"under maintenance":   {hostOf("n1", quiesced), "False Maintenance The member is under maintenance and takes no new volumes."},
 		"and down":            {hostOf("n1", down, quiesced), "False Maintenance is under maintenance and not reachable"},
 		"leaves":              {hostOf("n1", leaves), "False HostNotListed Not listed."},
