@@ -1,11 +1,17 @@
 package lvm_test
 
 import (
+	"errors"
+	"slices"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 
 	"quarry.storage/quarry/agent/agenttest"
+	"quarry.storage/quarry/controller/internal/agents"
+	"quarry.storage/quarry/controller/internal/csi/lvm"
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/volume"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/systemid"
 )
@@ -40,4 +46,28 @@ func TestDeleteVolume_importedGroupLacksADisk(t *testing.T) {
 	two.Unplug("sdc")
 	s.await("missed", func() bool { g := s.pool.Node("node-2").Groups; return len(g) == 1 && g[0].Partial })
 	wantCode(t, s.remove(vol), codes.Unavailable)
+
+	// The PersistentVolume says which group it is, whatever that is called by now.
+	b := &lvm.Backend{Reader: s.cache, Live: s.cache, Agents: renaming{s.pool, "node-2"}}
+	var refused *volume.Refusal
+	if err := b.DeleteVolume(t.Context(), vol); !errors.As(err, &refused) || refused.Kind != volume.Unavailable {
+		t.Errorf("of a group that was renamed: %v", err)
+	}
+}
+
+// renaming is a node on which a person renamed each volume group.
+type renaming struct {
+	*agents.Pool
+	node string
+}
+
+func (r renaming) Node(name string) decide.Node {
+	n := r.Pool.Node(name)
+	if name == r.node {
+		n.Groups = slices.Clone(n.Groups)
+		for i := range n.Groups {
+			n.Groups[i].Name = "renamed"
+		}
+	}
+	return n
 }

@@ -30,7 +30,7 @@ func (p spot) holds() bool {
 
 // inherited finds what a handle names on another node; nil if it is on none. It is an error if nobody can say: unknown is never absent.
 func (b *Backend) inherited(ctx context.Context, p spot) (*heir, error) {
-	may, err := b.candidates(ctx, p)
+	which, err := b.candidates(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (b *Backend) inherited(ctx context.Context, p spot) (*heir, error) {
 			if string(m.Spec.Node) == p.id.Node {
 				continue
 			}
-			if err := p.mayRecord(m, b.Agents.Node(string(m.Spec.Node)), may); err != nil {
+			if err := p.mayRecord(m, b.Agents.Node(string(m.Spec.Node)), which.may); err != nil {
 				return nil, err
 			}
 			nodes = append(nodes, string(m.Spec.Node))
@@ -52,7 +52,7 @@ func (b *Backend) inherited(ctx context.Context, p spot) (*heir, error) {
 	}
 	slices.Sort(nodes)
 	for _, name := range slices.Compact(nodes) {
-		if h, err := b.inheritedBy(ctx, p, b.Agents.Node(name), may); h != nil || err != nil {
+		if h, err := b.inheritedBy(ctx, p, b.Agents.Node(name), which); h != nil || err != nil {
 			return h, err
 		}
 	}
@@ -79,18 +79,31 @@ func (b *Backend) lookedInto(ctx context.Context, p spot) ([]string, error) {
 	return out, err
 }
 
-// candidates returns which groups may hold what a handle names, by their UUIDs: those that its PersistentVolumes have on record, or else any that
-// no person declared lost.
-func (b *Backend) candidates(ctx context.Context, p spot) (may func(uuid string) bool, err error) {
-	_, groups, err := b.naming(ctx, p)
-	if err != nil {
-		return nil, err
+// candidates says which groups may hold what a handle names: those that its PersistentVolumes have on record, or else any that no person declared
+// lost. It is not in the group that was looked into on the node in the handle.
+type candidates struct {
+	recorded, lost []string
+	lookedInto     string
+}
+
+func (b *Backend) candidates(ctx context.Context, p spot) (c candidates, err error) {
+	if _, c.recorded, err = b.naming(ctx, p); err != nil {
+		return c, err
 	}
-	lost, err := b.lostGroups(ctx)
-	own, seen := p.group()
-	return func(uuid string) bool {
-		return !slices.Contains(lost, uuid) && (!seen || uuid != own.UUID) && (len(groups) == 0 || slices.Contains(groups, uuid))
-	}, err
+	own, _ := p.group()
+	c.lookedInto = own.UUID
+	c.lost, err = b.lostGroups(ctx)
+	return c, err
+}
+
+func (c candidates) may(uuid string) bool {
+	return !slices.Contains(c.lost, uuid) && (c.lookedInto == "" || uuid != c.lookedInto) && (len(c.recorded) == 0 || slices.Contains(c.recorded, uuid))
+}
+
+// incomplete reports whether a group lacks a disk that may know of what a handle names in a group of that name. A person may have renamed one that is on
+// record.
+func (c candidates) incomplete(g decide.Group, name string) bool {
+	return g.Partial && c.may(g.UUID) && (g.Name == name || len(c.recorded) > 0)
 }
 
 // mayRecord refuses while nobody knows what is in the group that the Member of another node has on record, if that may be the one.
@@ -106,11 +119,11 @@ func (p spot) mayRecord(m *v1alpha1.Member, n decide.Node, may func(uuid string)
 }
 
 // inheritedBy looks for what a handle names on one node.
-func (b *Backend) inheritedBy(ctx context.Context, p spot, n decide.Node, may func(uuid string) bool) (*heir, error) {
-	has := func(g decide.Group) bool { return may(g.UUID) && slices.Contains(g.Volumes, p.id.Name) }
+func (b *Backend) inheritedBy(ctx context.Context, p spot, n decide.Node, c candidates) (*heir, error) {
+	has := func(g decide.Group) bool { return c.may(g.UUID) && slices.Contains(g.Volumes, p.id.Name) }
 	for _, g := range slices.Concat(n.Groups, n.OtherNodes) {
 		if !has(g) {
-			if g.Partial && g.Name == p.id.Group && may(g.UUID) {
+			if c.incomplete(g, p.id.Group) {
 				// The disks that are there may all be of before: see faded.
 				return nil, volume.Refuse(volume.Unavailable, "%s may be in volume group %s, which is on node %s now and does not show it, as a disk of the group is missing there. "+
 					"It is asked again until the disk is back or the group has forgotten it", p.id.Name, g.Name, n.Name)
