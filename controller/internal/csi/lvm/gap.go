@@ -55,9 +55,10 @@ func (p spot) group() (decide.Group, bool) {
 }
 
 // faded says why a volume that a group does not show may be in it all the same; nil when it cannot. Each disk of a group says what the group has, and
-// one that was away meanwhile says what the group had: while another disk is missing, the ones that are there may all be of before.
+// one that was away meanwhile says what the group had: while another disk is missing, the ones that are there may all be of before. Of several groups of
+// the name each may have it.
 func (p spot) faded() error {
-	if g, seen := p.group(); !seen || !g.Partial {
+	if !slices.ContainsFunc(p.node.Groups, func(g decide.Group) bool { return g.Name == p.id.Group && g.OwnerUID == p.owner && g.Partial }) {
 		return nil
 	}
 	return volume.Refuse(volume.Unavailable, "volume group %s on node %s does not show %s, and a disk of it is missing: what the other disks say may be of "+

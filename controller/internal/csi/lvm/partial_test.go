@@ -1,10 +1,18 @@
 package lvm_test
 
 import (
+	"errors"
+	"slices"
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
+
+	"quarry.storage/quarry/controller/internal/agents"
+	"quarry.storage/quarry/controller/internal/csi/lvm"
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/pkg/volumeid"
 )
 
 // TestListSnapshots_groupLacksADisk: what the disks that are there say may be of before the snapshot was made. An empty list would say that there is none.
@@ -41,4 +49,31 @@ func TestListSnapshots_groupLacksADisk(t *testing.T) {
 	wantCode(t, list(&csi.ListSnapshotsRequest{SourceVolumeId: of}), codes.Unavailable)
 	_, err = s.GetSnapshot(ctx, &csi.GetSnapshotRequest{SnapshotId: snap})
 	wantCode(t, err, codes.Unavailable)
+}
+
+// beside is a node with a second group of the name, as a disk leads to that comes back.
+type beside struct {
+	*agents.Pool
+	group decide.Group
+}
+
+func (b beside) Node(name string) decide.Node {
+	n := b.Pool.Node(name)
+	n.Groups = append(slices.Clone(n.Groups), b.group)
+	return n
+}
+
+// TestVolume_secondGroupLacksADisk: a volume may be in either of two groups of one name, so it is not said to be absent while one of them lacks a disk.
+func TestVolume_secondGroupLacksADisk(t *testing.T) {
+	s := newSuite(t, false, "node-1")
+	absent := volumeid.ID{Node: "node-1", Group: group, Name: volumeid.Name("absent")}.String()
+	for what, want := range map[bool]volume.Kind{true: volume.Unavailable, false: volume.NotFound} {
+		second := decide.Group{Name: group, OwnerUID: owner, UUID: "second", Partial: what}
+		b := &lvm.Backend{Reader: s.cache, Live: s.cache, Agents: beside{s.pool, second}}
+		_, err := b.Volume(t.Context(), absent)
+		var refused *volume.Refusal
+		if !errors.As(err, &refused) || refused.Kind != want {
+			t.Errorf("the second group lacks a disk: %t: %v", what, err)
+		}
+	}
 }
