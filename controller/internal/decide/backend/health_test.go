@@ -172,7 +172,7 @@ func TestSummary(t *testing.T) {
 		"a host under maintenance whose node was gone": {
 			classed(hostOf("n1"), hostOf("n2", down, quiesced, was(v1alpha1.ReasonHostNotFound))), "Running Ready | n2: is under maintenance and not reachable",
 		},
-		"too early to say after maintenance": {classed(hostOf("n1", early, was(v1alpha1.ReasonMaintenance))), "Updating Pending | n1: the connection to the agent is being made"},
+		"too early to say after maintenance":          {classed(hostOf("n1", early, was(v1alpha1.ReasonMaintenance))), "Updating Pending | n1: the connection to the agent is being made"},
 		"too early to say of a host without a status": {classed(hostOf("n1", early, unwritten)), "Updating Pending | n1: the connection to the agent is being made"},
 		"too early to say of a host without a Member": {
 			classed(hostOf("n1", early, func(h *HostHealth) { h.Object = nil })), "Updating Pending | n1: the connection to the agent is being made",

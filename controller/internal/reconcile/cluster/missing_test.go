@@ -75,13 +75,20 @@ func TestReconcile_diskOfRemovedHostComesBack(t *testing.T) {
 
 // TestReconcile_boundVolumeThatIsNotThere: somebody removes a logical volume by hand. The group is there, and the Cluster is not Ready.
 func TestReconcile_boundVolumeThatIsNotThere(t *testing.T) {
+	for what, class := range map[string]string{"of its class": "pool", "that a person made a PersistentVolume for": ""} {
+		t.Run(what, func(t *testing.T) { boundVolumeThatIsNotThere(t, class) })
+	}
+}
+
+func boundVolumeThatIsNotThere(t *testing.T, class string) {
+	t.Helper()
 	s := newSuite(t, map[string][]string{"n1": {"sdb"}})
 	const lv = "pvc-00000000-0000-0000-0000-000000000001"
 	s.add("pool", nil, "n1")
 	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 	s.agents["n1"].AddVolume("quarry-pool", lv, 1<<30)
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: lv}}
-	pv.Spec.StorageClassName, pv.Spec.AccessModes = "pool", []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	pv.Spec.StorageClassName, pv.Spec.AccessModes = class, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: *quantityOf(1 << 30)}
 	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverLVM, VolumeHandle: "n1/quarry-pool/" + lv}
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "ns", Name: "data"}

@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -250,18 +249,6 @@ func ordered(found map[string][]backend.Volume) map[string][]backend.Volume {
 		slices.SortFunc(at, func(a, b backend.Volume) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return found
-}
-
-// ownsVolume reports whether a volume is of the storage: by its class, or by what the driver recorded when it was made. A volume may have
-// been made through another class, or restored without one.
-func (s *scope) ownsVolume(v *corev1.PersistentVolume) bool {
-	if v.Spec.CSI == nil || v.Spec.CSI.Driver != s.profile.Driver.Name {
-		return false
-	}
-	if v.Spec.StorageClassName == s.owner.Name || strings.HasPrefix(v.Spec.CSI.VolumeHandle, string(s.owner.UID)+"/") {
-		return true
-	}
-	return slices.Contains(slices.Collect(maps.Values(v.Spec.CSI.VolumeAttributes)), string(s.owner.UID))
 }
 
 // attachments returns the attached ones of all volumes that are of the storage, by node. An object that exists counts, even if it says that

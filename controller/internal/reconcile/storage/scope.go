@@ -3,10 +3,12 @@ package storage
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -113,6 +115,29 @@ func (s *scope) wanted(node string) bool {
 
 // holds reports whether the backend sees a part of the storage on a host.
 func (s *scope) holds(node string) bool { return slices.Contains(s.view.Hosts(), node) }
+
+// ownsVolume reports whether a volume is of the storage: by its class, or by what the driver recorded when it was made. A volume may have
+// been made through another class, or restored without one.
+func (s *scope) ownsVolume(v *corev1.PersistentVolume) bool {
+	if v.Spec.CSI == nil || v.Spec.CSI.Driver != s.profile.Driver.Name {
+		return false
+	}
+	if v.Spec.StorageClassName == s.owner.Name || strings.HasPrefix(v.Spec.CSI.VolumeHandle, string(s.owner.UID)+"/") {
+		return true
+	}
+	return slices.Contains(slices.Collect(maps.Values(v.Spec.CSI.VolumeAttributes)), string(s.owner.UID)) || s.records(v)
+}
+
+// records reports whether a volume that says of no storage that it is its own is in the group that a Member has on record: a person made its
+// PersistentVolume.
+func (s *scope) records(v *corev1.PersistentVolume) bool {
+	if s.profile.Driver.NodeOf == nil || v.Spec.CSI.VolumeAttributes[v1alpha1.ParameterCluster] != "" {
+		return false
+	}
+	node := s.profile.Driver.NodeOf(v.Spec.CSI.VolumeHandle)
+	m := s.members[node]
+	return m != nil && m.Spec.Group != nil && m.Spec.Group.Name != "" && strings.HasPrefix(v.Spec.CSI.VolumeHandle, node+"/"+m.Spec.Group.Name+"/")
+}
 
 // names returns every host that the storage uses, used or may have used: from the spec, its Members, its volumes and the backend.
 func (s *scope) names() []string {
