@@ -8,7 +8,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide"
 )
 
-// holders knows which nodes report, or did when they were last seen, a group of an owner.
+// holders knows which nodes report, or did when they were last seen, a group of an owner. One that names another node counts: its disks were moved there.
 type holders struct {
 	mu sync.Mutex
 	// nodes by owner, and owners by node.
@@ -22,8 +22,8 @@ func newHolders() *holders {
 
 // set says which groups a node has now, known or not.
 func (h *holders) set(node string, n decide.Node) {
-	owners := make([]string, 0, len(n.Groups))
-	for _, g := range n.Groups {
+	owners := make([]string, 0, len(n.Groups)+len(n.OtherNodes))
+	for _, g := range slices.Concat(n.Groups, n.OtherNodes) {
 		owners = append(owners, g.OwnerUID)
 	}
 	for _, u := range n.Unknown {

@@ -38,6 +38,11 @@ func TestHolders(t *testing.T) {
 			t.Errorf("after %s with %d groups: %v and %v, want %v and %v", step.node, len(step.groups), x, y, step.x, step.y)
 		}
 	}
+	h.set("n4", decide.Node{OtherNodes: groups("x")})
+	if x := h.of("x"); !slices.Equal(x, []string{"n4"}) {
+		t.Errorf("a group of another node: %v", x)
+	}
+	h.set("n4", decide.Node{})
 	if len(h.nodes) != 0 || len(h.owners) != 0 {
 		t.Errorf("what is gone is remembered: %v, %v", h.nodes, h.owners)
 	}

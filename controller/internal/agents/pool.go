@@ -178,7 +178,7 @@ func (p *Pool) Node(name string) decide.Node {
 	return decide.Node{Name: name, Agent: decide.AgentMissing, Problem: noAgent}
 }
 
-// Holders returns the names of the nodes that report, or did when they were last seen, a group of an owner; ordered.
+// Holders returns the names of the nodes that report, or did when they were last seen, a group of an owner, be it one that names another node; ordered.
 func (p *Pool) Holders(ownerUID string) []string { return p.holders.of(ownerUID) }
 
 // Online returns the names of the nodes whose agents answer; ordered.

@@ -20,7 +20,7 @@ import (
 type Agents interface {
 	// Node returns what is known about a node.
 	Node(name string) decide.Node
-	// Holders returns the nodes that report, or did when they were last seen, a group of an owner.
+	// Holders returns the nodes that report, or did when they were last seen, a group of an owner, be it one that names another node.
 	Holders(ownerUID string) []string
 }
 

@@ -23,7 +23,7 @@ type Observation struct {
 	Nodes map[string]decide.Node
 	// Now is the time on the clock of decide.Device.Since.
 	Now time.Time
-	// Holders are the hosts whose agents report a group with the tag of the Cluster.
+	// Holders are the nodes whose agents report a group with the tag of the Cluster, be it one that names another node.
 	Holders []string
 	// Snapshots names the snapshots that the API server still has of hosts whose member is declared lost, by host.
 	Snapshots map[string][]string

@@ -17,6 +17,7 @@ import (
 	"quarry.storage/quarry/controller/internal/backend/lvm"
 	declvm "quarry.storage/quarry/controller/internal/decide/lvm"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/systemid"
 )
 
 // inGroup records the group of a volume.
@@ -98,6 +99,24 @@ func TestReconcile_movedDiskIsImportedByApproval(t *testing.T) {
 	}
 	s.until("pool", s.hasState("n2", "online"))
 	s.holds("n2", "v1")
+	s.deletePersistentVolume("v1")
+}
+
+// TestReconcile_movedToAStranger: disks were put into a node that the Cluster does not know. They are seen there, so that their group is not given up.
+func TestReconcile_movedToAStranger(t *testing.T) {
+	s := newSuite(t, map[string][]string{"n1": {"sdb"}, "n2": nil})
+	s.add("pool", nil, "n1")
+	s.until("pool", s.hasState("n1", "online"))
+	uuid := s.member("pool", "n1").Spec.Group.UUID
+	s.addVolume("pool", "n1", "quarry-pool", "v1", inGroup(uuid))
+	s.agents["n1"].Move(s.agents["n2"].Host, "sdb")
+	s.agents["n1"].AddDisks(100<<30, "sdc")
+	s.agents["n1"].AddGroup("quarry-pool", string(s.get("pool").UID), "sdc")
+	s.agents["n1"].SetSystemID("quarry-pool", systemid.Of("n1"))
+	c := s.until("pool", s.hasState("n1", "online", "its disks are on node n2"))
+	if c.Status.Plan != nil {
+		t.Errorf("plan %+v", c.Status.Plan.Steps)
+	}
 	s.deletePersistentVolume("v1")
 }
 
