@@ -256,7 +256,7 @@ func (p spot) spec() decide.VolumeSpec {
 	}
 }
 
-// look observes one volume or snapshot. It is absent only where its group is seen whole.
+// look observes one volume or snapshot. It is absent only where the group that it is recorded in is seen whole.
 func (b *Backend) look(ctx context.Context, p spot) (decide.Volume, error) {
 	all, _, err := b.Agents.ListVolumes(ctx, p.id.Node, p.id.Group)
 	if err != nil {
@@ -270,7 +270,7 @@ func (b *Backend) look(ctx context.Context, p spot) (decide.Volume, error) {
 	if !p.seen {
 		return decide.Volume{}, p.away()
 	}
-	if err := p.faded(); err != nil {
+	if err := b.missed(ctx, p); err != nil {
 		return decide.Volume{}, err
 	}
 	return decide.Volume{}, volume.Refuse(volume.NotFound, "%s does not exist", p.id)

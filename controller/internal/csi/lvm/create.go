@@ -59,6 +59,9 @@ func (b *Backend) CreateVolume(ctx context.Context, asked frame.Wish) (frame.Vol
 		return frame.Volume{}, err
 	}
 	v, id, groupUUID, err := b.createOn(ctx, w, class, choices)
+	if w.source != nil {
+		err = b.unless(ctx, *w.source, err)
+	}
 	if err != nil {
 		return frame.Volume{}, err
 	}

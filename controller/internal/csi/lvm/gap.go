@@ -1,6 +1,7 @@
 package lvm
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/lvm"
 	"quarry.storage/quarry/controller/internal/decide/volume"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/volumeid"
 )
 
 func (b *Backend) persistent() frame.PersistentVolumes {
@@ -63,6 +65,32 @@ func (p spot) faded() error {
 	}
 	return volume.Refuse(volume.Unavailable, "volume group %s on node %s does not show %s, and a disk of it is missing: what the other disks say may be of "+
 		"before. It is asked again until the disk is back or the group has forgotten it", p.id.Group, p.id.Node, p.id.Name)
+}
+
+// displaced says why nothing is absent for sure on a node that shows another group than the Member records; nil if it shows that one.
+func (p spot) displaced() error {
+	if !p.other {
+		return nil
+	}
+	return volume.Refuse(volume.Unavailable, "volume group %s on node %s is not the one that the Member records: %s may be in that one",
+		p.id.Group, p.id.Node, p.id.Name)
+}
+
+// missed says why a volume or snapshot may exist even if the group of a spot does not show it; nil when it does not exist.
+func (b *Backend) missed(ctx context.Context, p spot) error {
+	return cmp.Or(p.displaced(), p.faded(), b.elsewhere(ctx, p))
+}
+
+// unless returns the error of a call that did not find a volume, or why nobody knows that it does not exist.
+func (b *Backend) unless(ctx context.Context, id volumeid.ID, err error) error {
+	if !isFault(err, decide.FaultNotFound) {
+		return err
+	}
+	p, unsure := b.reach(ctx, id)
+	if unsure == nil {
+		unsure = b.missed(ctx, p)
+	}
+	return cmp.Or(unsure, err)
 }
 
 // takesSpace refuses what takes space in a group that lacks a volume or a disk.

@@ -12,6 +12,7 @@ import (
 	"quarry.storage/quarry/controller/internal/csi/lvm"
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/volume"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
@@ -74,6 +75,69 @@ func TestVolume_secondGroupLacksADisk(t *testing.T) {
 		var refused *volume.Refusal
 		if !errors.As(err, &refused) || refused.Kind != want {
 			t.Errorf("the second group lacks a disk: %t: %v", what, err)
+		}
+	}
+}
+
+// TestVolume_recordedGroupIsAway: the node has another group of the name than the recorded one, as with another disk in its place. Nothing in the recorded
+// one is said to be absent.
+func TestVolume_recordedGroupIsAway(t *testing.T) {
+	s := newSuite(t, true, "node-1")
+	a, ctx := s.agents["node-1"], t.Context()
+	kept := s.create(s.request("kept", "node-1")).GetVolumeId()
+	made, err := s.CreateSnapshot(ctx, &csi.CreateSnapshotRequest{Name: "snap", SourceVolumeId: kept})
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap := made.GetSnapshot().GetSnapshotId()
+	uuid := s.uuidOn("node-1")
+	s.recordIn("pv-1", kept, uuid)
+	clone, copied := s.request("clone", "node-1"), s.request("restored", "node-1")
+	clone.VolumeContentSource, copied.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{
+		Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: kept},
+	}}, from(snap)
+	a.Unplug("sdb")
+	a.AddDisks(diskBytes, "sdc")
+	a.AddGroup(group, owner, "sdc")
+	s.await("the other group", func() bool { g := s.pool.Node("node-1").Groups; return len(g) == 1 && g[0].UUID != uuid })
+	for what, recorded := range map[string][]v1alpha1.Member{
+		"a Member has it on record":           {memberOf("node-1", uuid)},
+		"only the PersistentVolume has it so": nil,
+	} {
+		s.cache.members = recorded
+		calls := map[string]func() error{
+			"get": func() error {
+				_, err := s.ControllerGetVolume(ctx, &csi.ControllerGetVolumeRequest{VolumeId: kept})
+				return err
+			},
+			"validate": func() error {
+				_, err := s.ValidateVolumeCapabilities(ctx, &csi.ValidateVolumeCapabilitiesRequest{
+					VolumeId: kept, VolumeCapabilities: []*csi.VolumeCapability{mounted("ext4")},
+				})
+				return err
+			},
+			"expand": func() error {
+				_, err := s.ControllerExpandVolume(ctx, &csi.ControllerExpandVolumeRequest{VolumeId: kept, CapacityRange: &csi.CapacityRange{RequiredBytes: 2 * gib}})
+				return err
+			},
+			"delete": func() error { return s.remove(kept) },
+			"list snapshots of it": func() error {
+				_, err := s.ListSnapshots(ctx, &csi.ListSnapshotsRequest{SourceVolumeId: kept})
+				return err
+			},
+		}
+		if recorded != nil {
+			calls["clone"] = func() error { _, err := s.CreateVolume(ctx, clone); return err }
+			calls["get snapshot"] = func() error { _, err := s.GetSnapshot(ctx, &csi.GetSnapshotRequest{SnapshotId: snap}); return err }
+			calls["list snapshot"] = func() error { _, err := s.ListSnapshots(ctx, &csi.ListSnapshotsRequest{SnapshotId: snap}); return err }
+			calls["restore"] = func() error { _, err := s.CreateVolume(ctx, copied); return err }
+			calls["delete snapshot"] = func() error {
+				_, err := s.DeleteSnapshot(ctx, &csi.DeleteSnapshotRequest{SnapshotId: snap})
+				return err
+			}
+		}
+		for name, call := range calls {
+			t.Run(what+", "+name, func(t *testing.T) { wantCode(t, call(), codes.Unavailable) })
 		}
 	}
 }

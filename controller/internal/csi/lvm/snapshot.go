@@ -34,7 +34,7 @@ func (b *Backend) CreateSnapshot(ctx context.Context, name, source string) (fram
 	spec := p.spec()
 	spec.Source, spec.Snapshot = of.Name, true
 	v, err := b.Agents.CreateVolume(ctx, id.Node, spec)
-	return snapshot(id, source, v), err
+	return snapshot(id, source, v), b.unless(ctx, of, err)
 }
 
 // taken refuses a name that a snapshot somewhere else has: it is one of another volume.
@@ -95,7 +95,7 @@ func (b *Backend) Snapshots(ctx context.Context, f frame.Filter, from string) it
 func (i item) known() bool { return i.id.IsSnapshot() && i.seen.ID != "" }
 
 // which returns the nodes that may have the snapshots, and the one group that may have those that are asked for. It is not known which
-// snapshots a node has that does not answer, or a group that is not seen or lacks a disk: asked for those, it returns an error and no list that may lack one.
+// snapshots a node has that does not answer, or a group that is not seen, lacks a disk, or is not the recorded one: asked for those, it returns an error and no list that may lack one.
 func (b *Backend) which(ctx context.Context, f frame.Filter) (nodes []string, group string, err error) {
 	for _, handle := range []string{f.Handle, f.Of} {
 		if handle == "" {
@@ -111,7 +111,8 @@ func (b *Backend) which(ctx context.Context, f frame.Filter) (nodes []string, gr
 		case !p.seen:
 			err = p.away()
 		case !id.IsSnapshot() || !p.holds():
-			err = p.faded()
+			// A list of all that a volume has would lack what is not shown.
+			err = b.missed(ctx, p)
 		}
 		return []string{id.Node}, id.Group, err
 	}

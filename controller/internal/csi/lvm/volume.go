@@ -40,9 +40,8 @@ func (b *Backend) remove(ctx context.Context, id volumeid.ID) error {
 	if p, err = b.reach(ctx, id); err != nil {
 		return err
 	}
-	if p.other {
-		return volume.Refuse(volume.Unavailable, "volume group %s on node %s is not the one that the Member records: %s may be in that one",
-			id.Group, id.Node, id.Name)
+	if err := p.displaced(); err != nil {
+		return err
 	}
 	if err := b.elsewhere(ctx, p); err != nil {
 		return err
@@ -79,7 +78,7 @@ func (b *Backend) ExpandVolume(ctx context.Context, handle string, size volume.R
 	// The volume itself says whether it may be shown raw; a caller need not, and csi-sanity does not.
 	spec.Zero = place.Zero(p.zero, false)
 	v, err := b.Agents.ResizeVolume(ctx, id.Node, spec)
-	return v.SizeBytes, err
+	return v.SizeBytes, b.unless(ctx, id, err)
 }
 
 func (p spot) extent() int64 {
