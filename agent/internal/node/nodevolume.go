@@ -25,7 +25,7 @@ type looks struct {
 // following methods are for the CSI node service of the same process.
 //
 // The caller knows the volume by its name, and by the owner and the UUID of its group as far as they are recorded: plan.ErrOtherGroup says that
-// the only volume of that name is in another group than that.
+// the only volume of that name is in another group than that, or that there is none and the recorded group is not seen.
 func (e *Engine) LookupVolume(ctx context.Context, want volume.Spec) (plan.Volume, error) {
 	group := want.Group
 	if err := volume.CheckNames(group, want.Name); err != nil {
@@ -108,6 +108,11 @@ func lookup(seen plan.Snapshot, want volume.Spec) (plan.Volume, error) {
 	}
 	if err := seen.Nowhere(group, ""); err != nil {
 		return plan.Volume{}, err
+	}
+	recorded := func(g plan.Group) bool { return g.Name == group && g.UUID == want.GroupUUID }
+	if want.GroupUUID != "" && !slices.ContainsFunc(seen.Groups, recorded) {
+		return plan.Volume{}, fmt.Errorf("volume %s is recorded in group %s with UUID %s, which is not seen on this node: %w; its disks may be away, or it was renamed",
+			name, group, want.GroupUUID, plan.ErrOtherGroup)
 	}
 	return plan.Volume{}, fmt.Errorf("volume %s in group %s: %w", name, group, plan.ErrNotFound)
 }

@@ -145,3 +145,23 @@ func TestLookup_otherGroup(t *testing.T) {
 		}
 	}
 }
+
+// TestLookup_recordedGroupIsAway: what other groups do not have, and what no group has, is not absent while the recorded one is not seen.
+func TestLookup_recordedGroupIsAway(t *testing.T) {
+	other := plan.Group{Name: "vg", UUID: "u2", OwnerUID: "me"}
+	for name, c := range map[string]struct {
+		groups []plan.Group
+		uuid   string
+		want   error
+	}{
+		"another group is in its place":  {[]plan.Group{other}, "u1", plan.ErrOtherGroup},
+		"there is no group":              {nil, "u1", plan.ErrOtherGroup},
+		"a person renamed it":            {[]plan.Group{{Name: "renamed", UUID: "u1", OwnerUID: "me"}}, "u1", plan.ErrOtherGroup},
+		"the recorded one does not have": {[]plan.Group{other}, "u2", plan.ErrNotFound},
+		"nothing is recorded":            {[]plan.Group{other}, "", plan.ErrNotFound},
+	} {
+		if _, err := lookup(plan.Snapshot{Groups: c.groups}, volume.Spec{Group: "vg", Name: "v", GroupUUID: c.uuid}); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
