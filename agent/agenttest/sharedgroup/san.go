@@ -86,6 +86,13 @@ func (l *LUN) Swap(serial string) {
 	l.identity.Serial = serial
 }
 
+// Restore puts a group back that was on the LUN earlier, as a target does that answers from a backup. Its identity and its keys stay as they are.
+func (l *LUN) Restore(earlier *sharedlun.Group) {
+	l.san.mu.Lock()
+	defer l.san.mu.Unlock()
+	l.group = clone(earlier)
+}
+
 // Reserve reserves the LUN for those who have a key registered.
 func (l *LUN) Reserve(keys ...uint64) {
 	l.san.mu.Lock()

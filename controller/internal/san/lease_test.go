@@ -55,7 +55,7 @@ func TestKubernetesLeases(t *testing.T) {
 	if r, version, err := k.Load(ctx, "uid"); err != nil || !r.Zero() || version != "" {
 		t.Fatalf("%+v, %q, %v", r, version, err)
 	}
-	first := writer.Record{Epoch: 1, Writer: "n1", Taken: "csi/1", Pending: []string{"n1", "n2.example"}}
+	first := writer.Record{Epoch: 1, Writer: "n1", Taken: "csi/1", Pending: []string{"n1", "n2.example"}, Sequence: 1 << 40}
 	version, err := k.Store(ctx, "uid", first, "")
 	if err != nil {
 		t.Fatal(err)
@@ -95,6 +95,21 @@ func unusable(t *testing.T, c client.Client, k KubernetesLeases, after string, i
 	}
 	if r, _, err := k.Load(ctx, "uid"); err == nil || !r.Zero() {
 		t.Errorf("a record that cannot be read: %+v, %v", r, err)
+	}
+	lease.Annotations[annotationEpoch], lease.Annotations[annotationSequence] = "2", "-1"
+	if err := c.Update(ctx, lease); err != nil {
+		t.Fatal(err)
+	}
+	if r, _, err := k.Load(ctx, "uid"); err == nil || !r.Zero() {
+		t.Errorf("a sequence number that cannot be read: %+v, %v", r, err)
+	}
+	// As an earlier version writes it.
+	delete(lease.Annotations, annotationSequence)
+	if err := c.Update(ctx, lease); err != nil {
+		t.Fatal(err)
+	}
+	if r, _, err := k.Load(ctx, "uid"); err != nil || !r.Equal(idle) {
+		t.Errorf("without a sequence number: %+v, %v", r, err)
 	}
 	if err := c.Delete(ctx, lease); err != nil {
 		t.Fatal(err)

@@ -186,6 +186,7 @@ func (t *Turn) read(ctx context.Context) error {
 		}
 	}
 	t.Group, t.facts.Read, t.facts.GroupEpoch, t.facts.WriterPromised = *seen.Group, true, seen.Group.Epoch, seen.Promised
+	t.facts.Older = t.record.Older(seen.Group.Sequence)
 	return nil
 }
 

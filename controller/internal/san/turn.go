@@ -117,7 +117,12 @@ func (t *Turn) giveBack(ctx context.Context) error {
 	if t.record.Taken != t.san.cfg.Self {
 		return nil
 	}
-	err = t.write(ctx, t.record.Idle())
+	r := t.record.Idle()
+	if !t.blank {
+		// Whoever works next finds out by it whether the LUN still is what it was.
+		r.Sequence = max(r.Sequence, t.Group.Sequence)
+	}
+	err = t.write(ctx, r)
 	if errors.Is(err, ErrConflict) {
 		// Somebody found it stale. The next turn begins with what they wrote.
 		return nil

@@ -175,11 +175,15 @@ func (b *Backend) read(ctx context.Context, v *iscsi.View) iscsi.Reading {
 			break
 		}
 		out.Tried = true
-		contents, keys, err := b.readVia(ctx, via, ref, v.Fenced())
+		contents, keys, err := b.readVia(ctx, via, ref, v)
 		if err == nil {
 			return iscsi.Reading{At: now, Good: b.Now(), Via: via, Known: true, Tried: true, Contents: contents, Keys: keys}
 		}
 		out.Problem = err.Error()
+		if errors.Is(err, errOlder) {
+			// What was read before is not so any more, and nobody may be told that it is.
+			last.Known = false
+		}
 	}
 	if out.Tried {
 		out.Failures = last.Failures + 1
@@ -191,13 +195,22 @@ func (b *Backend) read(ctx context.Context, v *iscsi.View) iscsi.Reading {
 	return out
 }
 
-func (b *Backend) readVia(ctx context.Context, via string, ref sharedlun.Ref, fenced bool) (sharedlun.Contents, sharedlun.Reservation, error) {
+// errOlder means that a node sees an earlier state of the LUN.
+var errOlder = errors.New("it sees an earlier state of the LUN")
+
+// readVia reads the LUN through one node. A group that is older than the record says is none that anything may be decided on: the record was read before.
+func (b *Backend) readVia(ctx context.Context, via string, ref sharedlun.Ref, v *iscsi.View) (sharedlun.Contents, sharedlun.Reservation, error) {
 	ctx, cancel := context.WithTimeout(ctx, readPatience)
 	defer cancel()
-	keys, err := b.Agents.Reservation(ctx, via, ref.Lun, fenced)
+	keys, err := b.Agents.Reservation(ctx, via, ref.Lun, v.Fenced())
 	if err != nil {
 		return sharedlun.Contents{}, keys, err
 	}
 	contents, err := b.Agents.Contents(ctx, via, ref)
+	if g := contents.Group; err == nil && g != nil && g.UUID == ref.UUID {
+		if why := v.Seen().Record.Older(g.Sequence); why != "" {
+			err = fmt.Errorf("node %s: %w: %s", via, errOlder, why)
+		}
+	}
 	return contents, keys, err
 }

@@ -89,3 +89,10 @@ func (l *leases) written() int {
 	defer l.mu.Unlock()
 	return l.stores
 }
+
+// forget has a person delete the record.
+func (l *leases) forget(ownerUID string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.records, ownerUID)
+}

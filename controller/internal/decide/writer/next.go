@@ -43,6 +43,8 @@ type Facts struct {
 	Read bool
 	// GroupEpoch is the group's epoch, and WriterPromised the one that the writer has promised.
 	GroupEpoch, WriterPromised uint64
+	// Older says why the group that was read is not the one that was changed last; empty when it may be. See Record.Older.
+	Older string
 }
 
 // Action is the next thing to do. Exactly one of its fields is set.
@@ -142,6 +144,8 @@ func (f Facts) own(r Record) Action {
 		return f.change(r)
 	case !f.Read:
 		return Action{Read: r.Writer}
+	case f.Older != "":
+		return Action{Wait: f.Older}
 	case f.GroupEpoch < r.Epoch:
 		return Action{TakeOver: r.Writer}
 	}

@@ -130,9 +130,10 @@ func TestNext(t *testing.T) {
 			Facts{Up: up("n2"), Fenced: up("n1"), KeysRead: true},
 			write(Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{}}),
 		},
-		"the group is read":       {mine, Facts{Up: up("n1")}, Action{Read: "n1"}},
-		"the group is taken over": {mine, Facts{Up: up("n1"), Read: true, GroupEpoch: 3}, Action{TakeOver: "n1"}},
-		"ready":                   {mine, Facts{Up: up("n1"), Read: true, GroupEpoch: 4}, Action{MayChange: true}},
+		"the group is read":                                    {mine, Facts{Up: up("n1")}, Action{Read: "n1"}},
+		"the group is taken over":                              {mine, Facts{Up: up("n1"), Read: true, GroupEpoch: 3}, Action{TakeOver: "n1"}},
+		"the group is older than it was: nobody takes it over": {mine, Facts{Up: up("n1"), Read: true, GroupEpoch: 3, Older: "why"}, Action{Wait: "why"}},
+		"ready": {mine, Facts{Up: up("n1"), Read: true, GroupEpoch: 4}, Action{MayChange: true}},
 		"a pending node promised more: the record is old": {
 			Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}},
 			Facts{Up: up("n2"), Promised: map[string]uint64{"n1": 9}},
@@ -156,6 +157,19 @@ func TestNext(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+// TestRecord_sequence: whatever becomes of a record, it keeps what says that a group is older.
+func TestRecord_sequence(t *testing.T) {
+	r := Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}, Sequence: 9}
+	for name, next := range map[string]Record{"idle": r.Idle(), "another epoch": r.next("n3", "engine", "n2"), "a node yielded": r.without("n1")} {
+		if next.Older(8) == "" || next.Older(9) != "" || next.Older(10) != "" {
+			t.Errorf("%s: %+v", name, next)
+		}
+	}
+	if r.Equal(Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}}) || (Record{}).Older(0) != "" {
+		t.Error("a record without a sequence number")
 	}
 }
 

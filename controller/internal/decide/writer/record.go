@@ -2,7 +2,10 @@
 // decision 0038 has the protocol, and model_test.go holds it against random schedules.
 package writer
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Record is what the Lease of a shared LUN says. Every change of it is a compare and swap.
 type Record struct {
@@ -14,6 +17,9 @@ type Record struct {
 	Taken string
 	// Pending are nodes, ordered, that may still have a change of an older epoch. Each has to yield or be fenced before the writer may write.
 	Pending []string
+	// Sequence is the highest sequence number of the group that a process saw in its turn; 0 when none noted it. A group with a lower one is an older copy of itself, as a target shows that answers from a
+	// backup: what it says is free may be a volume that a node has mapped.
+	Sequence uint64
 }
 
 // Zero reports whether there never was a record, or it is lost.
@@ -21,12 +27,21 @@ func (r Record) Zero() bool { return r.Epoch == 0 }
 
 // Equal reports whether two records say the same.
 func (r Record) Equal(o Record) bool {
-	return r.Epoch == o.Epoch && r.Writer == o.Writer && r.Taken == o.Taken && slices.Equal(r.Pending, o.Pending)
+	return r.Epoch == o.Epoch && r.Writer == o.Writer && r.Taken == o.Taken && slices.Equal(r.Pending, o.Pending) && r.Sequence == o.Sequence
 }
 
 // Names reports whether a node may still have a change, and has to yield or be fenced before another one may write.
 func (r Record) Names(node string) bool {
 	return slices.Contains(r.Pending, node) || r.Taken != "" && r.Writer == node
+}
+
+// Older says why a group with that sequence number is not the one that was changed last; empty when it may be.
+func (r Record) Older(sequence uint64) string {
+	if sequence >= r.Sequence {
+		return ""
+	}
+	return fmt.Sprintf("the volume group on the LUN is older than it was: it is at sequence number %d, and was at %d, as after the target was brought back from a backup or lost what it had acknowledged. "+
+		"Volumes that nodes have mapped may lie where it says that nothing is. Bring the LUN back as it was; to go on with what is there, docs/iscsi.md says how, under By hand", sequence, r.Sequence)
 }
 
 // Idle returns the record for when every change was answered.
@@ -37,7 +52,7 @@ func (r Record) Idle() Record {
 
 // next returns the record of the next epoch. Those that may still have a change of this one are added to those of before.
 func (r Record) next(writer, taken string, unsure ...string) Record {
-	return Record{Epoch: r.Epoch + 1, Writer: writer, Taken: taken, Pending: union(r.Pending, unsure)}
+	return Record{Epoch: r.Epoch + 1, Writer: writer, Taken: taken, Pending: union(r.Pending, unsure), Sequence: r.Sequence}
 }
 
 // without returns the record without a node that has yielded, or is fenced.
