@@ -2,6 +2,7 @@ package sharedgroup
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +28,27 @@ func TestGuard_killed(t *testing.T) {
 		if all := c.mappings(); len(all) != 1 || !all[0].Cut || all[0].Suspended || a.Write(v.UUID, 0) == nil {
 			t.Errorf("after step %d: %+v", steps, all)
 		}
+	}
+}
+
+// TestUnmap_uncut: a device that is open and could not be made to return errors is not told of as one that is open and does.
+func TestUnmap_uncut(t *testing.T) {
+	for steps := range 6 {
+		c, _, a, _ := started(t)
+		v := c.shown()
+		closing, err := a.Open(v.UUID)
+		c.must(err)
+		a.KillDevice(steps)
+		err = a.Unmap(t.Context(), c.ref, v.UUID, c.group.Sequence, true)
+		c.want(err, sharedlun.ErrUnknown, "did not end")
+		err = a.Unmap(t.Context(), c.ref, v.UUID, c.group.Sequence, true)
+		if c.want(err, sharedlun.ErrInUse, "open"); errors.Is(err, sharedlun.ErrUnknown) {
+			t.Errorf("after step %d: %v", steps, err)
+		}
+		if all := c.mappings(); len(all) != 1 || !all[0].Cut || a.Write(v.UUID, 0) == nil {
+			t.Errorf("after step %d: %+v", steps, all)
+		}
+		closing()
 	}
 }
 

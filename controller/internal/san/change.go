@@ -170,15 +170,25 @@ func (t *Turn) TakeAway(ctx context.Context, name string) error {
 	case bootID == "":
 		return errors.Join(err, unfenced)
 	}
-	// It does not answer, or cannot let go of the device: it reads on at most, until it is booted. The call took as long as the node is waited for: what Members and
-	// keys said before it proves nothing any more.
-	bootID, unfenced, fenceErr := t.fenced(ctx, v.HeldBy)
-	if fenceErr != nil || bootID == "" {
-		return errors.Join(err, unfenced, fenceErr)
+	return t.releaseFenced(ctx, hold, err)
+}
+
+// releaseFenced takes a volume from a node that was fenced before it was asked to unmap it, and that did not answer, or cannot let go of the device: it reads on at most, until it is booted. unmap is the error of that
+// call, which took as long as the node is waited for: what Members and keys said before it proves nothing any more.
+func (t *Turn) releaseFenced(ctx context.Context, hold sharedlun.Hold, unmap error) error {
+	bootID, unfenced, err := t.fenced(ctx, hold.Node)
+	if err != nil || bootID == "" {
+		return errors.Join(unmap, unfenced, err)
 	}
-	if reported := t.known(v.HeldBy).ReportedBootID; answered(err) && reported != bootID {
+	if reported := t.known(hold.Node).ReportedBootID; answered(unmap) && reported != bootID {
 		// After a boot no device is there that it could not let go of: what it has open, and since when, nobody knows.
-		return err
+		return unmap
+	}
+	if t.runs(hold.Node) && !cutOff(unmap) {
+		return errors.Join(unmap, &decide.Fault{
+			Kind: decide.FaultUnavailable, Node: hold.Node, Call: "take a volume from a fenced node",
+			Message: "a person vouched that the node is off, and it answers; no key keeps it from writing to the volume. It is asked again: boot it if it does not unmap the volume",
+		})
 	}
 	return t.Change(ctx, sharedlun.Change{Release: &sharedlun.Release{Hold: hold, FencedBootID: bootID}})
 }

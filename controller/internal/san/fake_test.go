@@ -30,6 +30,10 @@ type fleet struct {
 	// keys are those on the LUN; reserved is false when the target lost them.
 	keys     map[uint64]bool
 	reserved bool
+	// keyless is true for a target without reservations: nobody has a key.
+	keyless bool
+	// refuse is what an agent says to an order to unmap before it does anything; nil when it does what it is told.
+	refuse func(node string) error
 	// lose ends the answers of that many changes that are made.
 	lose  int
 	calls []string
@@ -54,6 +58,16 @@ func newFleet(nodes ...string) *fleet {
 			Node: n, Credential: sharedlun.Credential{Key: uint64(i + 1)}, Up: true, BootID: n + "-boot-1", ReportedBootID: n + "-boot-1",
 		})
 		f.keys[uint64(i+1)] = true
+	}
+	return f
+}
+
+// withoutKeys is a fleet on a target that keeps no reservations.
+func withoutKeys(nodes ...string) *fleet {
+	f := newFleet(nodes...)
+	f.keyless, f.reserved, f.keys = true, false, map[uint64]bool{}
+	for i := range f.members {
+		f.members[i].Credential = sharedlun.Credential{Unfenced: true}
 	}
 	return f
 }
@@ -156,6 +170,7 @@ func (f *fleet) Promise(_ context.Context, node string, _ sharedlun.Ref, epoch u
 func (f *fleet) refuses(node string, ref sharedlun.Ref, c sharedlun.Credential) string {
 	i := slices.IndexFunc(f.members, func(m Member) bool { return m.Node == node })
 	switch {
+	case f.keyless && c.Unfenced:
 	case !f.reserved || !f.keys[c.Key] || c.Key != f.members[i].Key:
 		return "no key"
 	case ref.UUID != f.group.UUID:
@@ -274,6 +289,11 @@ func (f *fleet) Unmap(_ context.Context, node string, _ sharedlun.Ref, uuid stri
 	defer f.mu.Unlock()
 	if err := f.enter(node, "unmap"); err != nil {
 		return err
+	}
+	if f.refuse != nil {
+		if err := f.refuse(node); err != nil {
+			return err
+		}
 	}
 	f.cut[node] = f.cut[node] || fenced
 	if f.inUse[uuid] {

@@ -2,6 +2,7 @@ package san
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,16 +38,30 @@ func (t *Turn) doubt() {
 	if t.keys != nil && !slices.EqualFunc(t.keys.before, t.records(), writer.KeyRecord.Equal) {
 		t.keys = nil
 	}
-	t.facts.KeysRead, t.facts.Doubts = t.keys != nil, map[string]string{}
+	t.facts.KeysRead, t.facts.Doubts, t.facts.Runs = t.keys != nil, map[string]string{}, map[string]bool{}
 	if t.keys == nil {
 		return
 	}
 	for _, m := range t.members {
+		t.facts.Runs[m.Node] = t.runs(m.Node)
 		t.facts.Doubts[m.Node] = writer.Doubt(m.Node, t.records(), t.writer().Key, t.keys.reservation)
 		if t.keys.err != nil {
 			t.facts.Doubts[m.Node] = "the keys on the LUN could not be read: " + messageOf(t.keys.err)
 		}
 	}
+}
+
+// runs reports whether a node that is fenced answers, and nothing keeps it from writing: where nobody has reserved the LUN, only a person's word says that it is off. The keys
+// have been read.
+func (t *Turn) runs(node string) bool {
+	return t.keys != nil && t.keys.err == nil && !t.keys.reservation.Held() && t.known(node).ReportedBootID != ""
+}
+
+// cutOff reports whether an agent that was asked to unmap a volume of a fenced node said that somebody has the volume open: it has ended its I/O then. A call that it refused for any other reason, or did not
+// answer, may have ended nothing.
+func cutOff(err error) bool {
+	f, is := errors.AsType[*decide.Fault](err)
+	return answered(err) && is && f.Kind == decide.FaultPrecondition
 }
 
 // records are what the Members say of keys.

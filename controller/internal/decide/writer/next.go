@@ -34,6 +34,8 @@ type Facts struct {
 	// KeysRead is true when the writer told this process the keys on the LUN. Doubts are then why the fence of a node does not count; see Doubt.
 	KeysRead bool
 	Doubts   map[string]string
+	// Runs are those that are fenced, answer all the same, and are kept from writing by nothing: without keys only a person's word says that a node is off.
+	Runs map[string]bool
 	// Promised are those that said, to this process, that they refuse every epoch older than this one. One that is newer than the record's says that the
 	// record is old.
 	Promised map[string]uint64
@@ -155,7 +157,7 @@ func (f Facts) own(r Record) Action {
 // settle waits for the nodes that may still have a change: each has to yield, or its fence has to be seen on the LUN.
 func (f Facts) settle(r Record) Action {
 	for _, node := range r.Pending {
-		if f.Promised[node] == r.Epoch || f.Fenced[node] && f.KeysRead && f.Doubts[node] == "" {
+		if f.Promised[node] == r.Epoch || f.Fenced[node] && f.KeysRead && f.Doubts[node] == "" && !f.Runs[node] {
 			next := r.without(node)
 			return Action{Write: &next}
 		}

@@ -130,6 +130,11 @@ func TestNext(t *testing.T) {
 			Facts{Up: up("n2"), Fenced: up("n1"), KeysRead: true},
 			write(Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{}}),
 		},
+		"a pending node is fenced without keys, and answers: it is asked": {
+			Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}},
+			Facts{Up: up("n2"), Fenced: up("n1"), KeysRead: true, Runs: up("n1")},
+			Action{Promise: "n1"},
+		},
 		"the group is read":                                    {mine, Facts{Up: up("n1")}, Action{Read: "n1"}},
 		"the group is taken over":                              {mine, Facts{Up: up("n1"), Read: true, GroupEpoch: 3}, Action{TakeOver: "n1"}},
 		"the group is older than it was: nobody takes it over": {mine, Facts{Up: up("n1"), Read: true, GroupEpoch: 3, Older: "why"}, Action{Wait: "why"}},
