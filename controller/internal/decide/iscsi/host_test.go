@@ -183,6 +183,15 @@ func TestDecide_paths(t *testing.T) {
 	} {
 		t.Run(name, c.run)
 	}
+	for name, change := range map[string]func(*scene){"with keys": func(*scene) {}, "without": unreserved} {
+		s := made("n1")
+		mapped(s)
+		change(s)
+		s.o.Chap = Chap{Version: "u/2"}
+		if got := s.decide("n1"); slices.Contains(actions(got.Steps), v1alpha1.ActionLogin) || !strings.Contains(got.Finding.Message, "other credentials") || !strings.Contains(got.Finding.Message, "drain the node") {
+			t.Errorf("%s: the only session is in use, and keeps the credentials that it was made with. Nobody says so: %v, %+v", name, actions(got.Steps), got.Finding)
+		}
+	}
 	s := made("n1")
 	half(s)
 	mapped(s)

@@ -245,16 +245,23 @@ func (h host) usedChap() string {
 func (h host) regains(s Step) bool { return h.serves() && !s.Renew }
 
 // guarded reports whether the node gets no new session: its path would carry I/O of what is mapped before it has a key, which a target that keeps keys per path
-// refuses, and multipathd does not try on another one.
+// refuses, and multipathd does not try on another one. The only session of a node is not made anew either while it is in use, keys or not: it would keep the credentials that it was made with, and be
+// taken for one that has the new ones.
 func (h host) guarded() bool {
 	r := h.view.seen.Reading
 	mapped := len(h.Mappings) > 0 || h.view.rec.group != "" && !h.Mapped
-	return h.LoggedIn() && mapped && (!r.Known || r.Keys.Held())
+	return h.LoggedIn() && mapped && (!r.Known || r.Keys.Held() || h.onePortal())
 }
+
+// onePortal reports whether the storage has one portal.
+func (h host) onePortal() bool { return len(h.view.target.Portals) == 1 }
 
 // pathsMissing says that a node that serves volumes does so with fewer paths than it should have, or with old credentials. Steps of a login mend that.
 func (h host) pathsMissing(steps []backend.Step) backend.Finding {
 	switch {
+	case h.guarded() && h.lacksLogin() && h.onePortal():
+		return backend.Finding{Message: "The member serves its volumes through the only session that it has, which is to get other credentials, or to lead to another portal. It is not made anew while volumes are " +
+			"mapped here, and cannot be connected again with the earlier credentials once the target refuses them: drain the node, and it is made anew."}
 	case h.guarded() && h.lacksLogin():
 		return backend.Finding{Message: "The member serves its volumes. Paths to the LUN are missing, or are to get other credentials. A new session would carry I/O before it has a " +
 			"key, so that none is made while volumes are mapped here: drain the node, and they come back."}
