@@ -65,7 +65,7 @@ func (s *Service) Map(
 	if err := s.newest(k, sequence, false); err != nil {
 		return sharedlun.Mapping{}, err
 	}
-	w, err := s.wanted(ctx, ref, cred, v)
+	w, err := s.wanted(ctx, ref, cred, v, sequence)
 	if err != nil {
 		return sharedlun.Mapping{}, err
 	}
@@ -88,7 +88,7 @@ type wanted struct {
 }
 
 // wanted looks at the LUN, and at the group on it.
-func (s *Service) wanted(ctx context.Context, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume) (wanted, error) {
+func (s *Service) wanted(ctx context.Context, ref sharedlun.Ref, cred sharedlun.Credential, v sharedlun.Volume, sequence uint64) (wanted, error) {
 	w := wanted{ref: ref, cred: cred}
 	var err error
 	if w.number, w.bytes, err = s.lun(ctx, ref); err != nil {
@@ -101,6 +101,10 @@ func (s *Service) wanted(ctx context.Context, ref sharedlun.Ref, cred sharedlun.
 	group, err := decide.Same(ref, found)
 	if err != nil {
 		return w, err
+	}
+	if group.Sequence < sequence {
+		return w, fmt.Errorf("%w: the volume group that this node sees is older than the one that the order was decided on: it is at sequence number %d, that was at %d. "+
+			"The target shows an earlier state of the LUN", sharedlun.ErrUnread, group.Sequence, sequence)
 	}
 	if w.volume, err = decide.Mine(group, v, s.cfg.Node); err != nil {
 		return w, err
