@@ -133,8 +133,8 @@ func (p *Pair) same() error {
 }
 
 // Run makes the requests of some work through both devices, each to the same place right after the other, in changing order. It returns the median of the time that a
-// request took through each: one that met something else of the machine, and took many times as long, says nothing about the device.
-func (p *Pair) Run(w Work) (first, second time.Duration, err error) {
+// request took through the second, and how much more one took through the first.
+func (p *Pair) Run(w Work) (more, second time.Duration, err error) {
 	if w.Bytes <= 0 || w.Bytes%alignment != 0 || w.Bytes > len(p.buffer) || int64(w.Bytes) > p.first.length {
 		return 0, 0, fmt.Errorf("requests of %d bytes cannot be made", w.Bytes)
 	}
@@ -151,10 +151,21 @@ func (p *Pair) Run(w Work) (first, second time.Duration, err error) {
 			times[which] = append(times[which], time.Since(began))
 		}
 	}
-	return median(times[0]), median(times[1]), nil
+	more, second = compared(times[0], times[1])
+	return more, second, nil
 }
 
-// median is that of some times; with an even number the mean of the two in the middle. None is 0.
+// compared sums up the times of requests, which are in the order of the places. What is more is the median of what is more at each place: its two requests met the same
+// moment of the machine. A request that met something else, and took many times as long, says nothing about the device.
+func compared(first, second []time.Duration) (more, past time.Duration) {
+	var mores []time.Duration
+	for i := range first {
+		mores = append(mores, first[i]-second[i])
+	}
+	return median(mores), median(second)
+}
+
+// median is that of some times, which it sorts; with an even number the mean of the two in the middle. None is 0.
 func median(times []time.Duration) time.Duration {
 	slices.Sort(times)
 	n := len(times)

@@ -42,9 +42,9 @@ func TestPair_writesOnlyItsExtents(t *testing.T) {
 	}
 	t.Cleanup(func() { p.Close() })
 	for _, w := range []Work{{Bytes: block, Requests: 50}, {Bytes: block, Requests: 50, Write: true}, {Bytes: mib, Requests: 5, Write: true, Sequential: true}} {
-		first, second, err := p.Run(w)
-		if err != nil || first <= 0 || second <= 0 {
-			t.Errorf("%+v: %v, %v, %v", w, first, second, err)
+		more, second, err := p.Run(w)
+		if err != nil || second <= 0 || more+second <= 0 {
+			t.Errorf("%+v: %v, %v, %v", w, more, second, err)
 		}
 	}
 	content, err := os.ReadFile(path)
@@ -130,5 +130,17 @@ func TestMedian(t *testing.T) {
 		if got := median(c.times); got != c.want {
 			t.Errorf("%v: %v", c.times, got)
 		}
+	}
+}
+
+// TestCompared_withinAPlace: the machine slows down in the middle, and met one request of the first only.
+func TestCompared_withinAPlace(t *testing.T) {
+	first := []time.Duration{11, 12, 9000, 1011, 1012}
+	second := []time.Duration{10, 11, 900, 1010, 1011}
+	if more, past := compared(first, second); more != 1 || past != 900 {
+		t.Errorf("%v more than %v", more, past)
+	}
+	if more, past := compared([]time.Duration{8}, []time.Duration{10}); more != -2 || past != 10 {
+		t.Errorf("%v more than %v", more, past)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 )
 
 // Contender is one way to do the same work: who does it, and with which configuration of LVM.
@@ -50,6 +51,13 @@ const (
 	WriteLarge = "write 1 MiB in sequence"
 	Mapped     = "map"
 	BareLun    = "bare LUN"
+)
+
+// How far the LUN is: a configuration of those who carry requests. Far is a network that takes FarDelay longer than the one that is there, Near.
+const (
+	Near     = ""
+	Far      = "far"
+	FarDelay = time.Millisecond
 )
 
 // Prepare names the making of a group on that many disks.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"quarry.storage/quarry/test/bench/internal/direct"
 	"quarry.storage/quarry/test/bench/internal/measure"
+	"quarry.storage/quarry/test/bench/internal/network"
 )
 
 // ioBytes is how large the volume is whose requests are timed.
@@ -17,13 +19,19 @@ var requests = []struct {
 	operation string
 	direct.Work
 }{
-	{measure.ReadSmall, direct.Work{Bytes: 4 << 10, Requests: 64}},
-	{measure.WriteSmall, direct.Work{Bytes: 4 << 10, Requests: 64, Write: true}},
+	{measure.ReadSmall, direct.Work{Bytes: 4 << 10, Requests: 128}},
+	{measure.WriteSmall, direct.Work{Bytes: 4 << 10, Requests: 128, Write: true}},
 	{measure.ReadLarge, direct.Work{Bytes: 1 << 20, Requests: 16, Sequential: true}},
 	{measure.WriteLarge, direct.Work{Bytes: 1 << 20, Requests: 16, Sequential: true, Write: true}},
 }
 
-// IO measures requests through the device of a volume against the same bytes of the LUN itself.
+// ways are how long a request is on its way to the LUN besides.
+var ways = []struct {
+	config string
+	delay  time.Duration
+}{{measure.Near, 0}, {measure.Far, measure.FarDelay}}
+
+// IO measures requests through the device of a volume against the same bytes of the LUN itself, over the network that is there and over a longer one.
 func (b *Bench) IO(ctx context.Context) (measure.Report, error) {
 	if err := b.onSAN(ctx, lvmBinary, b.ioRounds); err != nil {
 		return measure.Report{}, err
@@ -65,17 +73,26 @@ func (b *Bench) compare(ctx context.Context, volume, lun string, start int64) er
 		return err
 	}
 	defer pair.Close()
+	way, err := network.To(b.cfg.Target.Portals)
+	if err != nil {
+		return err
+	}
 	var turns []turn
 	for _, r := range requests {
-		turns = append(turns, turn{measure.Contender{Who: r.operation}, func(ctx context.Context, round int) error {
-			throughMap, past, err := pair.Run(r.Work)
-			if err != nil {
-				return err
-			}
-			b.keep(measure.Contender{Who: measure.Mapped}, r.operation, round, throughMap)
-			b.keep(measure.Contender{Who: measure.BareLun}, r.operation, round, past)
-			return ctx.Err()
-		}})
+		for _, far := range ways {
+			turns = append(turns, turn{measure.Contender{Who: r.operation, Config: far.config}, func(ctx context.Context, round int) error {
+				if err := way.Delay(far.delay); err != nil {
+					return err
+				}
+				more, past, err := pair.Run(r.Work)
+				if err != nil {
+					return err
+				}
+				b.keep(measure.Contender{Who: measure.Mapped, Config: far.config}, r.operation, round, past+more)
+				b.keep(measure.Contender{Who: measure.BareLun, Config: far.config}, r.operation, round, past)
+				return ctx.Err()
+			}})
+		}
 	}
-	return b.rounds(ctx, turns)
+	return errors.Join(b.rounds(ctx, turns), way.Delay(0))
 }

@@ -36,23 +36,31 @@ var sharedWords = map[string]string{
 }
 
 func (p *page) io() {
-	p.printf(ioHead)
-	p.header("requests", "median (quartiles)", "the median lies between", "the map adds, µs of", "rounds", "goal")
-	mapped, bare := measure.Contender{Who: measure.Mapped}, measure.Contender{Who: measure.BareLun}
+	p.printf(ioHead, measure.FarDelay.Milliseconds())
+	p.header("requests", "the network", "median (quartiles)", "the median lies between", "a request past the map, µs", "the map adds, µs", "rounds", "goal")
 	for _, op := range []string{measure.ReadSmall, measure.WriteSmall, measure.ReadLarge, measure.WriteLarge} {
-		// The faster is what takes less time.
-		s := measure.Ratio(p.report.Samples, op, bare, mapped)
-		text, between, added := none, "", ""
-		if s.Count > 0 {
-			p.measured = true
-			text = fmt.Sprintf("%.3f (%.3f to %.3f)", s.Median, s.Low, s.High)
-			between = fmt.Sprintf("%.3f and %.3f", s.From, s.To)
-			const micro = 1000
-			added = fmt.Sprintf("%.0f of %.0f", micro*measure.Added(p.report.Samples, op, mapped, bare).Median, micro*measure.Times(p.report.Samples, op, bare).Median)
+		for _, far := range []struct{ config, words string }{{measure.Near, "the lab's"}, {measure.Far, fmt.Sprintf("%d ms longer", measure.FarDelay.Milliseconds())}} {
+			p.requests(op, far.words, measure.Contender{Who: measure.Mapped, Config: far.config}, measure.Contender{Who: measure.BareLun, Config: far.config})
 		}
-		p.row(op, text, between, added, fmt.Sprint(s.Count), fmt.Sprint(goalIO))
 	}
 	p.printf("\n")
+}
+
+// requests shows one kind of requests over one network.
+func (p *page) requests(op, network string, mapped, bare measure.Contender) {
+	// The faster is what takes less time.
+	s := measure.Ratio(p.report.Samples, op, bare, mapped)
+	text, between, past, added := none, "", "", ""
+	if s.Count > 0 {
+		p.measured = true
+		text = fmt.Sprintf("%.3f (%.3f to %.3f)", s.Median, s.Low, s.High)
+		between = fmt.Sprintf("%.3f and %.3f", s.From, s.To)
+		const micro = 1000
+		past = fmt.Sprintf("%.0f", micro*measure.Times(p.report.Samples, op, bare).Median)
+		more := measure.Added(p.report.Samples, op, mapped, bare)
+		added = fmt.Sprintf("%.1f (between %.1f and %.1f)", micro*more.Median, micro*more.From, micro*more.To)
+	}
+	p.row(op, network, text, between, past, added, fmt.Sprint(s.Count), fmt.Sprint(goalIO))
 }
 
 func (p *page) moves() {

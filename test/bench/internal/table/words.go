@@ -68,9 +68,18 @@ LVM commands per call, counted as above:
 	ioHead = `## Requests through the device of a volume
 
 How fast requests are through the dm-linear map of a volume on a shared LUN, as a part of the speed of the LUN itself: O_DIRECT, one request at a
-time, each to the same place through the map and past it right after the other, in changing order. A round is 64 requests of 4 KiB or 16 of 1 MiB
-each way; its ratio is that of the two medians. How far the median of all rounds can be relied on is in the third column: it lies there in 95 of 100 such measurements.
-The fourth is the median of what a request takes longer through the map, beside what it takes past it: in a user-mode kernel every layer costs more of a processor than on hardware.
+time, each to the same place through the map and past it right after the other, in changing order. A round is 128 requests of 4 KiB or 16 of 1 MiB
+each way. What the map adds in a round is the median of what it adds at each place, for the two requests there met the same moment of the machine. The median
+of all rounds lies between the two values beside it in 95 of 100 such measurements. ` + "`BENCH_BUDGET=25m test/bench/run LAB io`" + ` takes them in a bare lab of one node;
+rounds of several runs are joined.
+
+Each kind is measured over two networks in the same rounds, on the same volume and through the same map:
+
+- The lab's. The LUN waits for no disk, so a request takes the time that the machine's two processors need for it, in user-mode kernels. These rows show what the map costs such a kernel, in µs.
+- One that is %d ms longer: the node sends each packet so much later (netem). The LUN of a user answers after 0.5 to 1 ms, and no processor of the node works for most of that time.
+  These rows show the ratio that a user sees; what the map adds is still the work of a user-mode kernel.
+
+A dm-delay below the LUN cannot stand for such a LUN here: the lab's kernels have 100 ticks in a second, and 1 ms becomes 10 ms.
 
 `
 	movesHead = `## Moving a volume between nodes
