@@ -326,13 +326,13 @@ func TestService_codes(t *testing.T) {
 	w.want(w.change(w.holdV("n2")), codes.Aborted)
 	w.group.Sequence++
 	w.must(w.change(w.readyV(8 * mib)))
-	_, err := w.MapVolume(t.Context(), &agentv1.MapVolumeRequest{Group: w.ref, Volume: w.group.GetVolumes()[0], Sequence: 6, Credential: cred()})
+	_, err := w.MapVolume(t.Context(), &agentv1.MapVolumeRequest{Group: w.ref, Volume: w.group.GetVolumes()[0], Sequence: w.group.GetSequence(), Credential: cred()})
 	w.must(err)
-	_, err = w.MapVolume(t.Context(), &agentv1.MapVolumeRequest{Group: w.ref, Volume: w.group.GetVolumes()[0], Sequence: 5, Credential: cred()})
+	_, err = w.MapVolume(t.Context(), &agentv1.MapVolumeRequest{Group: w.ref, Volume: w.group.GetVolumes()[0], Sequence: w.group.GetSequence() - 1, Credential: cred()})
 	w.want(err, codes.Aborted)
 	moved := proto.CloneOf(w.group.GetVolumes()[0])
 	moved.Ranges[0].StartBytes += 4 * mib
-	_, err = w.MapVolume(t.Context(), &agentv1.MapVolumeRequest{Group: w.ref, Volume: moved, Sequence: 6, Credential: cred()})
+	_, err = w.MapVolume(t.Context(), &agentv1.MapVolumeRequest{Group: w.ref, Volume: moved, Sequence: w.group.GetSequence(), Credential: cred()})
 	w.want(err, codes.Aborted)
 	w.lun.Preempt(0xa)
 	w.want(w.change(w.holdV("n2")), codes.FailedPrecondition)
