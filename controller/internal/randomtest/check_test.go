@@ -35,7 +35,7 @@ var always = []check{
 var whenReported = []check{{"ready follows the report", (*world).readyAsReported}}
 
 // whenCalm are the checks after a while in which everybody could notice what happened.
-var whenCalm = []check{{"ready means that volumes are there", (*world).readyIsTrue}}
+var whenCalm = []check{{"ready means that volumes are there", (*world).readyIsTrue}, {"a volume that is gone is told", (*world).goneIsTold}}
 
 // whenHealed are the checks a long time after the last fault.
 var whenHealed = []check{
@@ -53,8 +53,10 @@ func (w *world) volumesKept() {
 		have, ok := w.record(v.host, handle)
 		switch {
 		case !ok && v.released && !v.claim.open:
+		case !ok && v.forgotten && !v.used:
+			// Nobody was ever shown what is on it.
 		case !ok:
-			w.fail("volumes are kept", "%s is gone (released %t, in use %t)", handle, v.released, v.claim.open)
+			w.fail("volumes are kept", "%s is gone (released %t, in use %t, forgotten %t, used %t)", handle, v.released, v.claim.open, v.forgotten, v.used)
 		case have.GroupUUID != v.as.GroupUUID || have.Created != v.as.Created:
 			w.fail("volumes are kept", "%s is another volume: %+v, was %+v", handle, have, v.as)
 		case !have.Whole:
@@ -89,7 +91,7 @@ func (w *world) holdersStay() {
 	}
 	for _, handle := range sorted(w.ledger) {
 		v := w.ledger[handle]
-		if v.released {
+		if v.released || v.forgotten {
 			continue
 		}
 		if !clusters[v.as.OwnerUID] {
@@ -116,7 +118,7 @@ func (w *world) readyIsTrue() {
 	for _, handle := range sorted(w.ledger) {
 		v := w.ledger[handle]
 		have, ok := w.record(v.host, handle)
-		if ok && have.Present && w.hostOf(v.host).Alive() || v.released {
+		if ok && have.Present && w.hostOf(v.host).Alive() || v.released || v.forgotten {
 			continue
 		}
 		key := v.host + " " + v.as.OwnerUID
@@ -277,6 +279,10 @@ func (w *world) converge(r *rand.Rand) {
 			w.clean(s)
 		}
 		w.run(healed, r)
+	}
+	if w.restored > 0 {
+		w.inspect(always, whenCalm)
+		return
 	}
 	w.inspect(always, whenCalm, whenHealed)
 	w.leftGroups()

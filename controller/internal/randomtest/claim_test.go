@@ -45,6 +45,8 @@ type claim struct {
 	refused error
 	// open is true while a pod uses the volume.
 	open bool
+	// gone is true for one whose volume was deleted after the backup that brought the claim back.
+	gone bool
 }
 
 // volume is a volume that somebody was told of.
@@ -54,6 +56,8 @@ type volume struct {
 	claim *claim
 	// released is true once the removal was asked for: it may be gone at any moment.
 	released bool
+	// forgotten is true once the API server went back to before the volume was made; used once a pod used it.
+	forgotten, used bool
 }
 
 // provision does what the sidecars do: it makes, grows and deletes volumes.
@@ -69,6 +73,7 @@ func (w *world) provision(r *rand.Rand) {
 			w.drop(c)
 		case c.handle == "":
 			w.make(c, r)
+		case c.gone:
 		case c.wants > c.bytes:
 			w.grow(c)
 		}
@@ -185,7 +190,13 @@ func (w *world) bind(c *claim, v *csi.Volume, class string) {
 	if uuid := v.GetVolumeContext()[v1alpha1.AttributeGroupUUID]; uuid != have.GroupUUID {
 		w.fail("volumes are kept", "%s was made in group %s, and its PersistentVolume records %q", c.handle, have.GroupUUID, uuid)
 	}
-	w.ledger[c.handle] = &volume{host: node, as: have, claim: c}
+	used := false
+	if v := w.ledger[c.handle]; v != nil {
+		if used = v.used; v.as.Created != have.Created {
+			w.fail("volumes are kept", "%s is another one after the restore: %+v, was %+v", c.handle, have, v.as)
+		}
+	}
+	w.ledger[c.handle] = &volume{host: node, as: have, claim: c, used: used}
 	if c.from != "" {
 		w.copied++
 	}

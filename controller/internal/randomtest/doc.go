@@ -1,6 +1,6 @@
 // Package randomtest drives Clusters through random events: disks vanish, return, move and swap slots, those with groups move to other nodes and back,
 // and become theirs by approval, reports fail, agents and the controller die, nodes leave and return or are declared lost, disks are given up, volumes,
-// snapshots and copies come and go, specs change. After each event it checks that no volume was lost, that no disk with foreign data was changed, that
+// snapshots and copies come and go, specs change, two controllers work at a time for a moment. In worlds of their own the API server goes back to a backup. After each event it checks that no volume was lost, that no disk with foreign data was changed, that
 // no disk that was given up is taken again, and that nothing says it is ready that is not; once the faults are over, that all is well again.
 //
 // Everything but the API server, the kernel and LVM is the real code: the agents with their server, engine and watches over the model host

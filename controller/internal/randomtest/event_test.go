@@ -108,8 +108,15 @@ var kinds = []kind{
 	{"wipe wanted", 2, onCluster((*world).consent)},
 	// The controller.
 	{"controller restarts", 2, func(w *world, _ *rand.Rand) { w.restart() }},
+	{"two controllers", 2, (*world).overlap},
 	{"cache lags", 2, func(w *world, _ *rand.Rand) { w.ctl.lagging = true }},
 	{"cache catches up", 4, func(w *world, _ *rand.Rand) { w.ctl.lagging = false }},
+}
+
+// restores are kinds of events after which not all is well again by itself: what a person has to do then is not modelled.
+var restores = []kind{
+	{"backup", 6, (*world).backUp},
+	{"restore", 5, (*world).restore},
 }
 
 // pauses are how long things go on after an event, and how likely. What is calm is looked at more closely.
@@ -120,8 +127,14 @@ const calm = 40 * time.Second
 
 // generate returns the events of a seed, of some kinds only if any are named.
 func generate(seed uint64, n int, only ...string) []event {
+	if len(only) == 0 {
+		return generateFrom(kinds, seed, n)
+	}
+	return generateFrom(slices.DeleteFunc(slices.Concat(kinds, restores), func(k kind) bool { return !slices.Contains(only, k.name) }), seed, n)
+}
+
+func generateFrom(chosen []kind, seed uint64, n int) []event {
 	r := rand.New(rand.NewPCG(seed, 0))
-	chosen := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return len(only) > 0 && !slices.Contains(only, k.name) })
 	sum := 0
 	for _, k := range chosen {
 		sum += k.weight
@@ -142,7 +155,7 @@ func generate(seed uint64, n int, only ...string) []event {
 // happen lets an event happen, and what it causes for a while. It returns how long that was.
 func (w *world) happen(e event) time.Duration {
 	r := rand.New(rand.NewPCG(e.seed, 1))
-	for _, k := range kinds {
+	for _, k := range slices.Concat(kinds, restores) {
 		if k.name == e.name {
 			k.do(w, r)
 		}
@@ -329,7 +342,8 @@ func (w *world) open(c *claim) {
 	}
 	if have, ok := w.record(v.host, c.handle); ok && have.Present {
 		w.hostOf(v.host).OpenVolume(have.Group, have.Name)
-		c.open = true
+		w.hostOf(v.host).UseVolume(have.Group, have.Name)
+		c.open, v.used = true, true
 	}
 }
 

@@ -1,6 +1,7 @@
 package randomtest
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 
@@ -79,6 +80,8 @@ func (w *world) bury() (did bool) {
 			if w.lost[g.UUID] && !recorded[g.UUID] {
 				w.buried++
 				h.DropGroup(g.Name)
+				// What no object tells of since a restore goes with it.
+				maps.DeleteFunc(w.ledger, func(_ string, v *volume) bool { return v.forgotten && v.as.GroupUUID == g.UUID })
 				did = true
 			}
 		}

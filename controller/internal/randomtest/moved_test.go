@@ -160,7 +160,7 @@ func (w *world) readyAsReported() {
 	for _, handle := range sorted(w.ledger) {
 		v := w.ledger[handle]
 		n := w.ctl.pool.Node(v.host)
-		if v.released || !n.Up() || whole(n, v.as) {
+		if v.released || v.forgotten || !n.Up() || whole(n, v.as) {
 			continue
 		}
 		for _, m := range members {

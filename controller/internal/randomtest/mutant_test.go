@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -120,6 +121,7 @@ var mutants = map[string]struct {
 			}
 		}
 	}},
+	"what was deleted is still reported": {"a volume that is gone is told", []string{"backup", "claim deleted", "restore"}, with(mutant{node: remembering()})},
 	"what is shown flaps": {"nothing is written while nothing changes", nil, with(mutant{node: ofGroups(flap)})},
 }
 
@@ -163,6 +165,20 @@ func ofGroups(how func(*decide.Group)) func(decide.Node) decide.Node {
 		}
 		return n
 	}
+}
+
+// remembering tells of each volume that was ever in a group.
+func remembering() func(decide.Node) decide.Node {
+	var mu sync.Mutex
+	ever := map[string][]string{}
+	return ofGroups(func(g *decide.Group) {
+		mu.Lock()
+		defer mu.Unlock()
+		all := slices.Concat(ever[g.UUID], g.Volumes)
+		slices.Sort(all)
+		ever[g.UUID] = slices.Compact(all)
+		g.Volumes = slices.Clone(ever[g.UUID])
+	})
 }
 
 // flap tells of less room in every second minute.

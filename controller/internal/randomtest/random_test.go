@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 )
 
-// Variables that let a person choose: QUARRY_RANDOM=1 runs these tests, as `make random` does; QUARRY_RANDOM_SEEDS is the number of worlds of TestRandomEvents, QUARRY_RANDOM_EVENTS that of the
+// Variables that let a person choose: QUARRY_RANDOM=1 runs these tests, as `make random` does; QUARRY_RANDOM_SEEDS is the number of worlds of TestRandomEvents and TestRestored, QUARRY_RANDOM_EVENTS that of the
 // events in each; QUARRY_RANDOM_SEED chooses a single world. QUARRY_RANDOM_TRIES bounds the search for the events that matter. With the number in
 // QUARRY_TEST_TURN, which test/all takes from the commit, the worlds are others from commit to commit: four turns in a row have none in common.
 const (
@@ -116,9 +116,9 @@ func firstCheck(err error) string {
 }
 
 // random plays the events of a seed, and reports the shortest list of events that shows what is wrong.
-func random(t *testing.T, seed uint64, n int) {
+func random(t *testing.T, seed uint64, events []event) {
 	t.Helper()
-	events := generate(seed, n)
+	n := len(events)
 	played, found := play(t, events, nil)
 	if found == nil {
 		return
@@ -128,8 +128,9 @@ func random(t *testing.T, seed uint64, n int) {
 		return
 	}
 	fewer := shrink(t, events[:played], firstCheck(found), nil, number(t, variableTries, 150))
-	t.Errorf("seed %d: %v\n%s, with QUARRY_RANDOM_SEED=%d QUARRY_RANDOM_EVENTS=%d make random RUN=TestRandomEvents, or keep these events as a test:\n%s",
-		seed, found, twoEnds, seed, n, list(fewer))
+	test, _, _ := strings.Cut(t.Name(), "/")
+	t.Errorf("seed %d: %v\n%s, with QUARRY_RANDOM_SEED=%d QUARRY_RANDOM_EVENTS=%d make random RUN=%s, or keep these events as a test:\n%s",
+		seed, found, twoEnds, seed, n, test, list(fewer))
 }
 
 func number(t *testing.T, variable string, otherwise int) int {
@@ -145,15 +146,21 @@ func number(t *testing.T, variable string, otherwise int) int {
 
 func TestRandomEvents(t *testing.T) {
 	asked(t)
+	worlds(t, kinds)
+}
+
+// worlds plays events of some kinds in several worlds.
+func worlds(t *testing.T, of []kind) {
+	t.Helper()
 	n := number(t, variableEvents, 120)
 	if s := number(t, variableSeed, 0); s != 0 {
-		random(t, uint64(s), n)
+		random(t, uint64(s), generateFrom(of, uint64(s), n))
 		return
 	}
 	seeds := number(t, variableSeeds, 3)
 	first := number(t, variableTurn, 0)%turns*seeds + 1
 	for i := range seeds {
 		seed := uint64(first + i)
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { random(t, seed, n) })
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { random(t, seed, generateFrom(of, seed, n)) })
 	}
 }

@@ -47,7 +47,7 @@ func (w *world) thin(cluster string) bool {
 
 // copied picks a volume that can be copied.
 func (w *world) copyable(r *rand.Rand) (*claim, bool) {
-	return pick(r, w.claimsThat(func(c *claim) bool { return c.handle != "" && !c.deleting && w.thin(c.cluster) }))
+	return pick(r, w.claimsThat(func(c *claim) bool { return c.handle != "" && !c.deleting && !c.gone && w.thin(c.cluster) }))
 }
 
 // snap wants a snapshot of a volume.

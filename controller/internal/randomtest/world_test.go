@@ -63,6 +63,10 @@ type world struct {
 	buried, forsaken int
 	// orphans are the names of volumes that may exist without a claim.
 	orphans []string
+	// saved is the last backup; restored counts the restores, gone the claims that came back without their volumes, and forgotten the volumes that came
+	// to have no claim.
+	saved                     *backup
+	restored, gone, forgotten int
 	// careless leaves strays where they are.
 	careless bool
 	// broken are the checks that found something wrong.
