@@ -122,7 +122,7 @@ var mutants = map[string]struct {
 		}
 	}},
 	"what was deleted is still reported": {"a volume that is gone is told", []string{"backup", "claim deleted", "restore"}, with(mutant{node: remembering()})},
-	"what is shown flaps": {"nothing is written while nothing changes", nil, with(mutant{node: ofGroups(flap)})},
+	"what is shown flaps":                {"nothing is written while nothing changes", nil, with(mutant{node: ofGroups(flap)})},
 }
 
 // takeRetired takes a disk that somebody gave up.
