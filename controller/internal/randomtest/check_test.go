@@ -133,7 +133,7 @@ func (w *world) readyIsTrue() {
 func (w *world) claimsServed() {
 	for _, c := range w.claims {
 		switch {
-		case c.deleting && !c.open && (c.handle != "" && !w.split(c) || c.handle == "" && !w.waits(c)):
+		case c.deleting && !c.open && (c.handle != "" && !w.split(c) || c.handle == "" && !w.waits(c) && !w.stranded(c)):
 			w.fail("claims are served", "%s is deleted, and its volume %s stays: %v", c.name, c.handle, c.refused)
 		case w.stranded(c):
 		case c.handle == "" && !w.legitimate(c):
