@@ -4,8 +4,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,12 +16,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
-	"quarry.storage/quarry/test/gd2/remote"
 )
 
 const (
@@ -32,7 +28,7 @@ const (
 	glusterHub       = "gd2-hub"
 	// glusterImage is the stand-in for glusterd2, and glusterNext the same under another name.
 	glusterImage, glusterNext = "quarry.storage/gd2:dev", "quarry.storage/gd2:next"
-	// limitPool is how long etcd and three servers may take to come up, limitDrain how long a node may take to be emptied and to go: its data are looked at for five
+	// limitPool is how long etcd and four servers may take to come up, limitDrain how long a node may take to be emptied and to go: its data are looked at for five
 	// minutes, nothing that is removed is removed at once, and a controller that was killed has a successor after 20 s.
 	limitPool, limitDrain = 10 * time.Minute, 25 * time.Minute
 	// labGateway is the machine for the nodes of the lab.
@@ -164,118 +160,6 @@ func killLeader(t *testing.T, before string) (leader string) {
 		t.Fatal(err)
 	}
 	return leader
-}
-
-// glusterModel runs the pod with the model of the servers.
-func glusterModel(t *testing.T) {
-	t.Helper()
-	createObject(t, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: glusterNamespace, Name: glusterHub},
-		Spec: corev1.PodSpec{NodeName: nodes[0], Containers: []corev1.Container{{
-			Name: "hub", Image: glusterImage, ImagePullPolicy: corev1.PullNever, Args: []string{"hub", "--heal-time=5s"},
-		}}},
-	})
-}
-
-// ask has the model do something through a server that runs.
-func ask(ctx context.Context, what string, query map[string]string) error {
-	_, err := through(ctx, func(node string) *rest.Request {
-		r := hub(core.CoreV1().RESTClient().Post(), "nodes", glusterHost(node), what)
-		for key, value := range query {
-			r = r.Param(key, value)
-		}
-		return r
-	})
-	return err
-}
-
-// through asks the model for something through one server after the other until one answers.
-func through(ctx context.Context, request func(node string) *rest.Request) (text string, err error) {
-	all, err := glusterNodes(ctx)
-	if err != nil {
-		return "", err
-	}
-	err = errors.New("there is no node")
-	for _, n := range all {
-		var failed error
-		if text, failed = answered(ctx, request(n.Name)); failed == nil {
-			return text, nil
-		}
-		err = errors.Join(err, failed)
-	}
-	return "", err
-}
-
-// glusterHost is the name that the server of a node has in the model.
-func glusterHost(node string) string {
-	return fmt.Sprintf("%s-0.pool-gluster.%s.svc", node, glusterNamespace)
-}
-
-// hub is a request to the model.
-func hub(r *rest.Request, path ...string) *rest.Request {
-	return r.Namespace(glusterNamespace).Resource("pods").Name(glusterHub + ":8080").SubResource("proxy").Suffix(path...)
-}
-
-func answered(ctx context.Context, r *rest.Request) (string, error) {
-	text, err := r.DoRaw(ctx)
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, text)
-	}
-	return string(text), nil
-}
-
-// volumeHas is what the model says of the volume v.
-func volumeHas(ctx context.Context) (has remote.Content, err error) {
-	text, err := through(ctx, func(node string) *rest.Request {
-		return hub(core.CoreV1().RESTClient().Get(), "nodes", glusterHost(node), "content", "v")
-	})
-	if err != nil {
-		return has, err
-	}
-	return has, json.Unmarshal([]byte(text), &has)
-}
-
-// lacking is how many entries the bricks of a volume lack.
-func lacking(has remote.Content) (n int) {
-	for _, lacks := range has.Bricks {
-		n += lacks
-	}
-	return n
-}
-
-// nothingStrange wants the model to have been asked for nothing that it does not know: the stand-in answers that as a server would, and nobody would notice.
-func nothingStrange(t *testing.T) {
-	t.Helper()
-	if text, err := answered(t.Context(), hub(core.CoreV1().RESTClient().Get(), "strange")); err != nil || strings.TrimSpace(text) != "[]" {
-		t.Errorf("the model was asked for what it does not know: %s, %v", text, err)
-	}
-}
-
-// glusterNodes are the nodes of the pool.
-func glusterNodes(ctx context.Context) ([]v1alpha1.GlusterNode, error) {
-	list := &v1alpha1.GlusterNodeList{}
-	err := kube.List(ctx, list, client.InNamespace(glusterNamespace))
-	return list.Items, err
-}
-
-// poolRuns has nothing to say once the pool runs with all of its nodes.
-func poolRuns(c *v1alpha1.GlusterCluster) func(context.Context) error {
-	return func(ctx context.Context) error {
-		const want = 3
-		if err := kube.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
-			return err
-		}
-		if s := c.Status; s.State != v1alpha1.GlusterRunning || s.Nodes != want || s.NodeStates == nil || s.NodeStates.Online != want {
-			var why []string
-			for _, one := range s.Conditions {
-				if one.Status != metav1.ConditionTrue {
-					why = append(why, one.Type+": "+one.Message)
-				}
-			}
-			return errors.New(string(s.State) + ": " + strings.Join(why, " "))
-		}
-		return nil
-	}
 }
 
 // dumpGluster prints what a user would look at, if the test failed.

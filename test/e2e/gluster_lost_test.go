@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,11 +125,7 @@ func glusterThings(t *testing.T) map[string]types.UID {
 
 // dies takes the power from a machine with a server that has no brick, for good. The word of a person frees the node, and another one takes its place on another machine.
 func (j *glusterJourney) dies(t *testing.T) {
-	n := withBrick(t.Context(), t, false)[0]
-	machine := glusterPods(t)[n.Name+"-0"].Spec.NodeName
-	if machine == nodes[0] || machine == "" {
-		t.Fatalf("the server without a brick is on %q, and the API server on %s", machine, nodes[0])
-	}
+	n, machine := mayDie(t)
 	for _, one := range withBrick(t.Context(), t, true) {
 		refusesLost(t, one)
 	}
@@ -156,9 +153,10 @@ func (j *glusterJourney) dies(t *testing.T) {
 	waitRemoved(t, n, func(*v1alpha1.GlusterNode) {})
 	noClaims(t, n.Name)
 	eventually(t, limitPool, "the pool runs with another node", poolRuns(j.c))
-	next := withBrick(t.Context(), t, false)[0]
-	if p := glusterPods(t)[next.Name+"-0"]; next.UID == n.UID || p.Spec.NodeName == machine {
-		t.Errorf("after %s is %s on %q", n.Name, next.Name, p.Spec.NodeName)
+	next := withBrick(t.Context(), t, false)
+	i := slices.IndexFunc(next, func(one v1alpha1.GlusterNode) bool { return one.Spec.Zone == n.Spec.Zone })
+	if i < 0 || next[i].UID == n.UID || glusterPods(t)[next[i].Name+"-0"].Spec.NodeName == machine {
+		t.Errorf("%s was on %s, and no other node of its zone is on another machine", n.Name, machine)
 	}
 	j.whole(t)
 
@@ -178,6 +176,25 @@ func (j *glusterJourney) dies(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// mayDie returns a node without a brick that is alone on its machine, and the machine, which is another one than that of the API server.
+func mayDie(t *testing.T) (n v1alpha1.GlusterNode, machine string) {
+	t.Helper()
+	servers, on := map[string]int{}, map[string]string{}
+	for name, p := range glusterPods(t) {
+		if p.Labels[v1alpha1.LabelGlusterPart] != "etcd" {
+			servers[p.Spec.NodeName]++
+			on[strings.TrimSuffix(name, "-0")] = p.Spec.NodeName
+		}
+	}
+	for _, n := range withBrick(t.Context(), t, false) {
+		if machine := on[n.Name]; machine != "" && machine != nodes[0] && servers[machine] == 1 {
+			return n, machine
+		}
+	}
+	t.Fatalf("the servers are on %v, and no one without a brick has a machine for itself that is not %s", on, nodes[0])
+	return n, ""
 }
 
 // refusesLost says of a node that serves that it is lost, and wants the API server to refuse that.

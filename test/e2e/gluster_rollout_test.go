@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// limitRoll is how long six pods may take to be replaced: each has to be ready for a minute, and the volume has to be healed.
+	// limitRoll is how long all pods may take to be replaced: each has to be ready for a minute, and the volume has to be healed.
 	limitRoll = 25 * time.Minute
 	// slowHeal is how long the volume takes to be healed meanwhile: longer than every pod has to be ready.
 	slowHeal = "90s"
@@ -33,7 +33,8 @@ func (j *glusterJourney) rolls(t *testing.T) {
 	for _, n := range withBrick(t.Context(), t, true) {
 		r.owed[n.Name+"-0"] = true
 	}
-	if len(r.left) != 6 || len(r.owed) != 2 {
+	pods := glusterMembers + len(glusterZones)
+	if len(r.left) != pods || len(r.owed) != 2 {
 		t.Fatalf("pods %v, of which these serve bricks: %v", r.left, r.owed)
 	}
 	patch := client.MergeFrom(j.c.DeepCopy())
@@ -54,12 +55,12 @@ func (j *glusterJourney) rolls(t *testing.T) {
 	eventually(t, limitRoll, "all pods have the other images", r.look)
 	healTime(t, "5s")
 	for i, name := range r.order {
-		if etcd := strings.HasPrefix(name, "pool-etcd-"); etcd != (i < 3) {
+		if etcd := strings.HasPrefix(name, "pool-etcd-"); etcd != (i < glusterMembers) {
 			t.Errorf("the order was %v", r.order)
 			break
 		}
 	}
-	if len(r.order) != 6 || len(r.owed) > 0 || !r.waited {
+	if len(r.order) != pods || len(r.owed) > 0 || !r.waited {
 		t.Errorf("replaced were %v; while these were away nobody wrote: %v; healing was waited for: %t", r.order, r.owed, r.waited)
 	}
 	eventually(t, limitPool, "the pool runs", poolRuns(j.c))
@@ -100,7 +101,7 @@ func (r *roll) look(ctx context.Context) error {
 	}
 	if len(away) == 1 && r.owed[away[0]] {
 		r.write(r.t, fmt.Sprintf("while-%s-%d", away[0], len(r.files)))
-		if has, err := volumeHas(ctx); err == nil && lacking(has) > 0 {
+		if has, err := volumeHas(ctx, "v"); err == nil && lacking(has) > 0 {
 			delete(r.owed, away[0])
 		}
 	}
@@ -143,7 +144,7 @@ func (r *roll) compare(ctx context.Context, now map[string]corev1.Pod) (old, awa
 // replaced holds that the volume was whole when a pod was asked to end.
 func (r *roll) replaced(ctx context.Context, name string) {
 	r.t.Logf("after %.0f s: %s is replaced", time.Since(r.began).Seconds(), name)
-	if has, err := volumeHas(ctx); err != nil || lacking(has) > 0 {
+	if has, err := volumeHas(ctx, "v"); err != nil || lacking(has) > 0 {
 		r.t.Errorf("%s was asked to end, and the volume has %+v; %v", name, has, err)
 	}
 }

@@ -14,8 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -27,8 +25,9 @@ type glusterJourney struct {
 	files []string
 }
 
-// TestGlusterPool makes a pool of three servers on local volumes, with a real etcd over TLS and the stand-in for glusterd2, which gets glusterd2's arguments, and a volume
-// with two copies. Its pods get other images; a node with a brick leaves while controllers are killed; a server takes a disk of its machine; etcd loses a member, then the majority; a machine dies for good. After
+// TestGlusterPool makes a pool of four servers in four zones on local volumes, with a real etcd over TLS and the stand-in for glusterd2, which gets glusterd2's arguments, and a volume
+// with two copies. Its pods get other images; nodes are under maintenance and back; a node with a brick leaves while controllers are killed; a template grows and shrinks by what is free; a server takes a disk of its machine; etcd loses a
+// member, then the majority; a machine dies for good. After
 // each step the volume has all files. Then the pool is deleted, and nothing is left. RUN=TestGlusterPool/STEP takes one step alone.
 func TestGlusterPool(t *testing.T) {
 	needGluster(t)
@@ -51,7 +50,7 @@ func TestGlusterPool(t *testing.T) {
 		name string
 		do   func(*testing.T)
 	}{
-		{"rolls", j.rolls}, {"leaves", j.leaves}, {"disk", j.takesDisk}, {"etcd", j.losesEtcd}, {"dies", j.dies},
+		{"rolls", j.rolls}, {"rests", j.rests}, {"leaves", j.leaves}, {"sizes", j.sizes}, {"disk", j.takesDisk}, {"etcd", j.losesEtcd}, {"dies", j.dies},
 	} {
 		if !t.Run(step.name, func(t *testing.T) {
 			defer dumpGluster(t)
@@ -69,34 +68,10 @@ func TestGlusterPool(t *testing.T) {
 	nothingStrange(t)
 }
 
-// glusterPool is a GlusterCluster of three zones without drivers, as small as the lab is. What is in the first zone stays on the machine of the API server and of the
-// model, which no step takes the power from.
-func glusterPool() *v1alpha1.GlusterCluster {
-	c := &v1alpha1.GlusterCluster{ObjectMeta: metav1.ObjectMeta{Namespace: glusterNamespace, Name: "pool"}}
-	c.Spec.Images = v1alpha1.GlusterImages{Glusterd2: glusterImage, Etcd: v1alpha1.GlusterImage(etcdImage("1"))}
-	c.Spec.Drivers = []v1alpha1.GlusterDriver{}
-	c.Spec.State = &v1alpha1.GlusterState{Capacity: new(resource.MustParse("512Mi"))}
-	for _, zone := range []string{"a", "b", "c"} {
-		c.Spec.NodeTemplates = append(c.Spec.NodeTemplates, v1alpha1.GlusterNodeTemplate{
-			Name: zone, Threshold: v1alpha1.GlusterThreshold{Nodes: new(int32(1))},
-			Storage: v1alpha1.GlusterTemplateStorage{StorageClassName: "gluster", Capacity: resource.MustParse("1Gi")},
-		})
-	}
-	c.Spec.NodeTemplates[0].NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
-			{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: nodes[:1]},
-		}}},
-	}}
-	return c
-}
-
 // fill makes the volume v with a copy in the zones a and b, and writes a file.
 func (j *glusterJourney) fill(t *testing.T) {
 	t.Helper()
-	// A brick is an XFS, which has 300 MB at least. The one in its place is made with the size of the filesystem, without its log, so that it is smaller.
-	if err := ask(t.Context(), "create/v", map[string]string{"size": fmt.Sprint(500 << 20), "replica": "2", "exclude-zone": "c"}); err != nil {
-		t.Fatal(err)
-	}
+	createVolume(t, "v", 500, "a", "b")
 	j.write(t, "first")
 	eventually(t, limitPod, "two nodes have a brick", func(ctx context.Context) error {
 		if n := len(withBrick(ctx, t, true)); n != 2 {
@@ -106,10 +81,19 @@ func (j *glusterJourney) fill(t *testing.T) {
 	})
 }
 
+// createVolume has the model make a volume of so many MiB, with a copy in each of some zones of the template's nodes. A brick is an XFS, which has 300 MB at least. One that
+// takes its place is made with the size of its filesystem, without the log, so that it is smaller.
+func createVolume(t *testing.T, name string, mebibytes int, zones ...string) {
+	t.Helper()
+	if err := ask(t.Context(), "create/"+name, map[string][]string{"size": {fmt.Sprint(mebibytes << 20)}, "replica": {fmt.Sprint(len(zones))}, "zone": zones}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // write has a client write a file into the volume.
 func (j *glusterJourney) write(t *testing.T, file string) {
 	t.Helper()
-	if err := ask(t.Context(), "write/v", map[string]string{"file": file}); err != nil {
+	if err := ask(t.Context(), "write/v", map[string][]string{"file": {file}}); err != nil {
 		t.Fatal(err)
 	}
 	j.files = append(j.files, file)
@@ -118,13 +102,19 @@ func (j *glusterJourney) write(t *testing.T, file string) {
 // whole waits until the model says of the volume that it has exactly the files that were written, on two bricks, of which none lacks any.
 func (j *glusterJourney) whole(t *testing.T) {
 	t.Helper()
-	eventually(t, limitPod, fmt.Sprintf("the volume is whole, with %d files", len(j.files)), func(ctx context.Context) error {
-		has, err := volumeHas(ctx)
+	volumeWhole(t, "v", j.files...)
+}
+
+// volumeWhole waits until the model says of a volume that it has exactly some files, on two bricks, of which none lacks any.
+func volumeWhole(t *testing.T, name string, files ...string) {
+	t.Helper()
+	eventually(t, limitPod, fmt.Sprintf("volume %s is whole, with %d files", name, len(files)), func(ctx context.Context) error {
+		has, err := volumeHas(ctx, name)
 		if err != nil {
 			return err
 		}
-		if !slices.Equal(has.Files, j.files) || len(has.Bricks) != 2 || lacking(has) > 0 {
-			return fmt.Errorf("it has %+v, and %v were written", has, j.files)
+		if !slices.Equal(has.Files, files) || len(has.Bricks) != 2 || lacking(has) > 0 {
+			return fmt.Errorf("it has %+v, and %v were written", has, files)
 		}
 		return nil
 	})
@@ -156,7 +146,7 @@ func etcdServes(t *testing.T) {
 	for _, p := range pods.Items {
 		on[p.Spec.NodeName] = true
 	}
-	if len(on) != 3 {
+	if len(on) != glusterMembers {
 		t.Errorf("the members of etcd are on %v", on)
 	}
 }
@@ -189,27 +179,37 @@ func (j *glusterJourney) leaves(t *testing.T) {
 // drainReasons looks all the time at why a node is not drained yet, also while the test waits for something else. The result ends that, and returns all reasons that were seen.
 func drainReasons(t *testing.T, n v1alpha1.GlusterNode) (seen func() map[string]bool) {
 	t.Helper()
+	reasons := map[string]bool{}
+	return polled(t, reasons, func(ctx context.Context) {
+		one := &v1alpha1.GlusterNode{}
+		if err := kube.Get(ctx, client.ObjectKeyFromObject(&n), one); err != nil {
+			return
+		}
+		if c := meta.FindStatusCondition(one.Status.Conditions, v1alpha1.ConditionDrained); c != nil {
+			reasons[c.Reason] = true
+		}
+	})
+}
+
+// polled looks at something ten times a second, until the function that it returns, or the end of the test, ends that. The function returns what the looks found.
+func polled[T any](t *testing.T, found T, look func(context.Context)) (end func() T) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	reasons, done := map[string]bool{}, make(chan struct{})
+	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			one := &v1alpha1.GlusterNode{}
-			if err := kube.Get(ctx, client.ObjectKeyFromObject(&n), one); err == nil {
-				if c := meta.FindStatusCondition(one.Status.Conditions, v1alpha1.ConditionDrained); c != nil {
-					reasons[c.Reason] = true
-				}
-			}
+			look(ctx)
 			time.Sleep(100 * time.Millisecond)
 		}
 	}()
-	stop := func() map[string]bool {
+	end = func() T {
 		cancel()
 		<-done
-		return reasons
+		return found
 	}
-	t.Cleanup(func() { stop() })
-	return stop
+	t.Cleanup(func() { end() })
+	return end
 }
 
 // removeGlusterNode deletes a node as docs/gluster.md says.
@@ -256,27 +256,4 @@ func noClaims(t *testing.T, prefix string) {
 		}
 		return nil
 	})
-}
-
-// removePool deletes the pool, and waits until it is gone.
-func removePool(t *testing.T, c *v1alpha1.GlusterCluster) {
-	t.Helper()
-	ctx := context.Background()
-	if err := kube.Delete(ctx, c); client.IgnoreNotFound(err) != nil {
-		t.Error(err)
-	}
-	last, began := "", time.Now()
-	for time.Since(began) < limitDrain {
-		err := kube.Get(ctx, client.ObjectKeyFromObject(c), c)
-		if apierrors.IsNotFound(err) {
-			t.Logf("the pool is gone after %.0f s", time.Since(began).Seconds())
-			return
-		}
-		if ready := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionReady); err == nil && ready != nil && ready.Message != last {
-			last = ready.Message
-			t.Logf("after %.0f s: %s", time.Since(began).Seconds(), last)
-		}
-		time.Sleep(time.Second)
-	}
-	t.Errorf("the pool is still there: %s", last)
 }

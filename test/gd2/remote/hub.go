@@ -54,6 +54,7 @@ func NewHub(w *cluster.World) *Hub {
 	h.mux.HandleFunc("POST /nodes/{name}/thaw", h.with(func(n *cluster.Node, _ *http.Request) { n.Thaw() }))
 	h.mux.HandleFunc("POST /nodes/{name}/write/{volume}", h.write)
 	h.mux.HandleFunc("GET /nodes/{name}/content/{volume}", h.content)
+	h.mux.HandleFunc("GET /nodes/{name}/devices", h.devices)
 	h.mux.HandleFunc("POST /nodes/{name}/create/{volume}", h.create)
 	h.mux.HandleFunc("POST /nodes/{name}/delete/{volume}", h.remove)
 	h.mux.HandleFunc("POST /nodes/{name}/heals/{volume}", h.heals)

@@ -230,3 +230,19 @@ func TestHub_content(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 }
+
+// TestHub_zones: the devices of all servers are told, and the copies of a volume are in the zones that were asked for.
+func TestHub_zones(t *testing.T) {
+	w := cluster.New(cluster.Config{})
+	defer w.Close()
+	hub := httptest.NewServer(NewHub(w))
+	defer hub.Close()
+	twoBricks(t, hub.URL)
+	var devices []cluster.Device
+	if status, text := ask(t, http.MethodGet, hub.URL+"/nodes/a/devices", ""); status != http.StatusOK || json.Unmarshal([]byte(text), &devices) != nil || len(devices) != 2 || devices[0].State != "enabled" {
+		t.Errorf("status %d, devices %s", status, text)
+	}
+	if status, text := ask(t, http.MethodPost, hub.URL+"/nodes/a/create/other?size=524288000&replica=2&zone=z2", ""); status != http.StatusConflict || !strings.Contains(text, "no space available") {
+		t.Errorf("two copies in one zone: status %d %s", status, text)
+	}
+}

@@ -69,7 +69,21 @@ func (h *Hub) content(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// create makes and starts a volume, by the size in bytes and the number of copies that the query has, and in no zone that it excludes.
+// devices tells all devices that the pool knows.
+func (h *Hub) devices(w http.ResponseWriter, r *http.Request) {
+	h.through(w, r, func(c *cluster.Call, _ string) *cluster.Failure {
+		all, f := c.Devices("")
+		if f != nil {
+			return f
+		}
+		if err := json.NewEncoder(w).Encode(all); err != nil {
+			return cluster.Fail(http.StatusInternalServerError, "%v", err)
+		}
+		return nil
+	})
+}
+
+// create makes and starts a volume, by the size in bytes, the number of copies, and the zones that the query has; in any zone if it has none.
 func (h *Hub) create(w http.ResponseWriter, r *http.Request) {
 	size, err := strconv.ParseUint(r.URL.Query().Get("size"), 10, 64)
 	replica, failed := strconv.Atoi(r.URL.Query().Get("replica"))
@@ -79,7 +93,7 @@ func (h *Hub) create(w http.ResponseWriter, r *http.Request) {
 	}
 	h.through(w, r, func(c *cluster.Call, name string) *cluster.Failure {
 		request := volume.CreateRequest{Name: name, Size: size, Replica: replica}
-		request.ExcludeZones = r.URL.Query()["exclude-zone"]
+		request.LimitZones = r.URL.Query()["zone"]
 		if _, f := volume.Create(c, request); f != nil {
 			return f
 		}
