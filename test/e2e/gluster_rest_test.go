@@ -58,10 +58,16 @@ func (j *glusterJourney) disable(t *testing.T, n v1alpha1.GlusterNode) {
 		return n.Status.State == "quiesced" && c != nil && c.Reason == v1alpha1.ReasonDeviceDisabled
 	})
 	devicesAre(t, n, "disabled")
-	j.condition(t, limitPool, v1alpha1.ConditionNodesReady, metav1.ConditionTrue, "")
-	if s := j.c.Status.NodeStates; s == nil || s.Quiesced != 1 {
-		t.Errorf("the pool has %+v", s)
-	}
+	eventually(t, limitPod, "the pool has a node under maintenance, and serves", func(ctx context.Context) error {
+		if err := kube.Get(ctx, client.ObjectKeyFromObject(j.c), j.c); err != nil {
+			return err
+		}
+		s := j.c.Status.NodeStates
+		if s == nil || s.Quiesced != 1 || s.Offline != 0 || !meta.IsStatusConditionTrue(j.c.Status.Conditions, v1alpha1.ConditionReady) {
+			return fmt.Errorf("%+v: %+v", s, j.c.Status.Conditions)
+		}
+		return nil
+	})
 }
 
 // setDesired says what a person wants of a node.
