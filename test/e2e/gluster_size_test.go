@@ -118,7 +118,7 @@ func (j *glusterJourney) frozen(t *testing.T, n v1alpha1.GlusterNode) {
 	eventually(t, limitPod, "the number is frozen", func(ctx context.Context) error {
 		err := kube.Get(ctx, client.ObjectKeyFromObject(j.c), j.c)
 		c := meta.FindStatusCondition(j.c.Status.Conditions, v1alpha1.ConditionTemplatesSized)
-		if c == nil || c.Reason != v1alpha1.ReasonSizingFrozen || !strings.Contains(j.sizing(), "while node "+n.Name+" is quiesced") {
+		if c == nil || c.ObservedGeneration != j.c.Generation || c.Reason != v1alpha1.ReasonSizingFrozen || !strings.Contains(j.sizing(), "while node "+n.Name+" is quiesced") {
 			err = errors.Join(err, fmt.Errorf("%+v: %s", c, j.sizing()))
 		}
 		return err
