@@ -164,7 +164,7 @@ func (p *Plan) removeGroup(s Snapshot, g Group) {
 		}
 		p.Steps = append(p.Steps, RemovePool{Group: g.Ref(), Name: pool.Name, Tag: TagPool, Reason: reason})
 	}
-	p.Steps = append(p.Steps, RemoveVG{Name: g.Name, GroupDevices: g.paths(), Reason: "the group holds no volume and is not wanted any more"})
+	p.Steps = append(p.Steps, RemoveVG{Name: g.Name, UUID: g.UUID, GroupDevices: g.paths(), Reason: "the group holds no volume and is not wanted any more"})
 	for _, pv := range g.PVs {
 		if d, ok := s.Find(pv.Path); ok && pv.Path != "" {
 			p.Steps = append(p.Steps, releaseStep(d, pv.UUID, fmt.Sprintf("device was in group %s", g.Name)))

@@ -154,7 +154,7 @@ type ReduceVG struct {
 
 // RemoveVG removes a group without volumes.
 type RemoveVG struct {
-	Name         string
+	Name, UUID   string
 	GroupDevices []string
 	Reason
 }

@@ -79,7 +79,13 @@ func (a Adapter) onGroup(ctx context.Context, step plan.Step) error {
 	case move.Drop:
 		return a.Tool.DropEmptied(ctx, s.Group, s.GroupDevices, s.Name)
 	case plan.RemoveVG:
-		return a.Tool.RemoveVG(ctx, s.Name, s.GroupDevices)
+		if err := a.Tool.Forget(s.UUID); err != nil {
+			return err
+		}
+		if err := a.Tool.RemoveVG(ctx, s.Name, s.GroupDevices); err != nil {
+			return err
+		}
+		return a.Tool.Forget(s.UUID)
 	}
 	return a.onOwnership(ctx, step)
 }

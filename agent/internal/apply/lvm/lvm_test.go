@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -147,5 +148,31 @@ func TestPerform_refuses(t *testing.T) {
 	}
 	if calls := fake.Calls(); len(calls) > 0 {
 		t.Errorf("calls %v", calls)
+	}
+}
+
+// TestPerform_removedGroup: what was noted of a group goes with it, and a group of which nobody knows the UUID is not removed.
+func TestPerform_removedGroup(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "lvm")
+	fake := run.NewFake(run.Step{})
+	tool, err := hostlvm.New(hostlvm.Config{Runner: fake, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	noted, device := filepath.Join(dir, "newest", "uuid"), filepath.Join(t.TempDir(), "disk")
+	for _, err := range []error{os.MkdirAll(filepath.Dir(noted), 0o700), os.WriteFile(noted, []byte("7 vg\n"), 0o600), os.WriteFile(device, nil, 0o600)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := Adapter{Tool: tool}
+	if err := a.Perform(t.Context(), plan.RemoveVG{Name: "vg", GroupDevices: []string{device}}); err == nil || len(fake.Calls()) > 0 {
+		t.Errorf("removed without a UUID: %v, %v", err, fake.Calls())
+	}
+	if err := a.Perform(t.Context(), plan.RemoveVG{Name: "vg", UUID: "uuid", GroupDevices: []string{device}}); err != nil || len(fake.Calls()) != 1 {
+		t.Errorf("%v, %v", err, fake.Calls())
+	}
+	if _, err := os.Stat(noted); !os.IsNotExist(err) {
+		t.Errorf("it is still noted: %v", err)
 	}
 }

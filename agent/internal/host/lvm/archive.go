@@ -45,6 +45,10 @@ func prune(dir string, now time.Time) error {
 	return errors.Join(errs...)
 }
 
+// Forget forgets which state of a group is the newest. Who removes a group does so before and after: a disk of it that was away may tell of it later as it was,
+// and is cleaned then, also if somebody was killed in between.
+func (l *LVM) Forget(uuid string) error { return l.newest.Forget(uuid) }
+
 // tellEarlier notes the state of each reported group of ours, and says of one that lacks a device, and of which a newer state was noted before the report,
 // that it is an earlier one. Of a group with all its devices LVM reports the newest state that there is: if that is an earlier one, a person put it back.
 func (l *LVM) tellEarlier(vgs []VG, pvs []PV, noted map[string]newest.State, errNoted error) {
@@ -60,7 +64,7 @@ func (l *LVM) tellEarlier(vgs []VG, pvs []PV, noted map[string]newest.State, err
 			err = errNoted
 		case lacks && g.Change < was.Change:
 			vgs[i].Earlier = fmt.Sprintf("the disks that are there know it as of its change %d, and this node saw its change %d: a disk that is away knows what was changed since. "+
-				"Bring it back, or see \"A disk that is away knows more\" in docs/disks.md", g.Change, was.Change)
+				"Bring it back. If it is lost for good, remove the file %s, as \"A disk that is away knows more\" in docs/disks.md says", g.Change, was.Change, l.newest.File(g.UUID))
 			continue
 		default:
 			err = l.newest.Note(g.UUID, was, newest.State{Name: g.Name, Change: g.Change})

@@ -103,15 +103,18 @@ func TestTellEarlier(t *testing.T) {
 	}
 }
 
-// TestRemoveVG_forgets: a disk that was away when a group was removed may still tell of the group later, and is not the older half of anything.
-func TestRemoveVG_forgets(t *testing.T) {
+// TestForget_group: a disk that was away when a group was removed may still tell of the group later, and is not the older half of anything. Another group of the same name
+// keeps its guard.
+func TestForget_group(t *testing.T) {
 	l, err := New(Config{Runner: run.NewFake(run.Step{}), Dir: filepath.Join(t.TempDir(), "lvm")})
 	must(t, err)
-	vgs := []VG{{Name: "vg", UUID: "uuid-vg", Tags: []string{tag}, Change: 5}, {Name: "other", UUID: "uuid-other", Tags: []string{tag}, Change: 5}, {Name: "foreign", UUID: "uuid-foreign", Change: 5}}
+	vgs := []VG{{Name: "vg", UUID: "uuid-vg", Tags: []string{tag}, Change: 5}, {Name: "vg", UUID: "uuid-other", Tags: []string{tag}, Change: 5}, {Name: "foreign", UUID: "uuid-foreign", Change: 5}}
 	l.tellEarlier(vgs, nil, nil, nil)
-	device := filepath.Join(t.TempDir(), "disk")
-	must(t, os.WriteFile(device, nil, 0o600), l.RemoveVG(t.Context(), "vg", []string{device}))
-	if known, err := l.newest.Known(); err != nil || len(known) != 1 || known["uuid-other"].Name != "other" {
+	must(t, l.Forget("uuid-vg"), l.Forget("uuid-vg"))
+	if known, err := l.newest.Known(); err != nil || len(known) != 1 || known["uuid-other"].Name != "vg" {
 		t.Errorf("still noted: %v, %v", known, err)
+	}
+	if l.Forget("") == nil || l.Forget("../newest") == nil {
+		t.Error("what is no UUID is forgotten")
 	}
 }

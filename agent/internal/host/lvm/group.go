@@ -132,15 +132,7 @@ func (l *LVM) RemoveVG(ctx context.Context, name string, groupDevices []string) 
 	if err := CheckName(name); err != nil {
 		return fmt.Errorf("remove vg: %w", err)
 	}
-	// A disk of it that is away may tell of it later as it was. That is cleaned then, also if this is killed after vgremove.
-	err := l.newest.Forget(name)
-	if err == nil {
-		_, err = l.run(ctx, groupDevices, "vgremove", name)
-	}
-	if err == nil {
-		err = l.newest.Forget(name)
-	}
-	if err != nil {
+	if _, err := l.run(ctx, groupDevices, "vgremove", name); err != nil {
 		return fmt.Errorf("remove vg %q: %w", name, err)
 	}
 	return nil

@@ -100,6 +100,9 @@ func (r *Reconciler) serve(ctx context.Context, s *scope, m *member) error {
 		case err != nil:
 			errs = append(errs, err)
 		case why != "":
+			if step.Do == node.AddDevice && reason != v1alpha1.ReasonPending {
+				r.tryLater(s, m, step.Path)
+			}
 			m.plan.Refuse(reason, why)
 		default:
 			err := s.take(ctx, m, step)

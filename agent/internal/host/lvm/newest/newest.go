@@ -117,22 +117,15 @@ func (r *Record) write(uuid, text string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// Forget forgets the groups of a name: the group is removed, and what a disk of it that was away still tells of is of no use to anybody.
-func (r *Record) Forget(name string) error {
-	known, err := r.Known()
-	if err != nil {
-		return err
-	}
+// Forget forgets a group: it is removed, and what a disk of it that was away still tells of is of no use to anybody.
+func (r *Record) Forget(uuid string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var errs []error
-	for uuid, s := range known {
-		if s.Name != name {
-			continue
-		}
-		if err := os.Remove(r.File(uuid)); !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
+	if uuid == "" || uuid != filepath.Base(uuid) {
+		return fmt.Errorf("forget the state of a group: %q is no UUID", uuid)
 	}
-	return errors.Join(errs...)
+	if err := os.Remove(r.File(uuid)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }

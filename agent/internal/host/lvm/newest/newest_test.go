@@ -36,7 +36,7 @@ func TestRecord_newest(t *testing.T) {
 	if err := r.Note("second", State{}, state(1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Forget("other"); err != nil {
+	if err := r.Forget("uuid"); err != nil {
 		t.Fatal(err)
 	}
 	known, err := r.Known()
