@@ -137,7 +137,7 @@ func spec(devices ...plan.Device) plan.GroupSpec {
 }
 
 func group(devices ...plan.Device) []plan.Group {
-	g := plan.Group{Name: "vg", OwnerUID: "uid"}
+	g := plan.Group{Name: "vg", UUID: "uuid-vg", OwnerUID: "uid"}
 	for _, d := range devices {
 		g.PVs = append(g.PVs, plan.PV{Path: d.Path, UUID: d.PVUUID})
 	}
@@ -284,7 +284,7 @@ func TestApply_refusesStepsThatNoPlanMade(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	steps := []plan.Step{plan.RemoveVG{Name: "vg"}}
+	steps := []plan.Step{plan.RemoveVG{Name: "vg", UUID: "uuid-vg"}}
 	if err := r.applier(t).Apply(ctx, plan.Plan{Steps: steps}); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the context ended: %v", err)
 	}

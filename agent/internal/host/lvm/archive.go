@@ -62,15 +62,22 @@ func (l *LVM) tellEarlier(vgs []VG, pvs []PV, noted map[string]newest.State, err
 		switch {
 		case lacks && errNoted != nil:
 			err = errNoted
+		case lacks && was.Broken != "":
+			err = errors.New(was.Broken)
 		case lacks && g.Change < was.Change:
 			vgs[i].Earlier = fmt.Sprintf("the disks that are there know it as of its change %d, and this node saw its change %d: a disk that is away knows what was changed since. "+
 				"Bring it back. If it is lost for good, remove the file %s, as \"A disk that is away knows more\" in docs/disks.md says", g.Change, was.Change, l.newest.File(g.UUID))
 			continue
 		default:
-			err = l.newest.Note(g.UUID, was, newest.State{Name: g.Name, Change: g.Change})
+			err = l.newest.Note(g.UUID, was, newest.State{Name: g.Name, Change: g.Change, Lacked: lacks})
 		}
-		if err != nil && lacks {
+		switch {
+		case err == nil:
+		case lacks:
 			vgs[i].Earlier = fmt.Sprintf("a disk of it is missing, and whether that one knows more than the others is not known: %v", err)
+		case was.Lacked:
+			// It has just forgotten a device. What that device tells, if it comes back alone, would not be known for older.
+			vgs[i].Earlier = fmt.Sprintf("it lacks no disk any more, and that cannot be noted on this node: %v", err)
 		}
 	}
 }

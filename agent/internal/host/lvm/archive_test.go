@@ -101,6 +101,23 @@ func TestTellEarlier(t *testing.T) {
 	if got := told(l, 4, true); got != "" {
 		t.Errorf("a person removed what was noted: %q", got)
 	}
+
+	// Nothing can be written in its place.
+	must(t, os.Mkdir(l.newest.File(uuid)+".new", 0o700))
+	if got := told(l, 5, false); !strings.Contains(got, "cannot be noted") {
+		t.Errorf("it has forgotten a device, and that is not noted: %q", got)
+	}
+	must(t, os.Remove(l.newest.File(uuid)+".new"))
+	if got := told(l, 5, false); got != "" {
+		t.Errorf("it is noted now: %q", got)
+	}
+	must(t, os.Mkdir(l.newest.File(uuid)+".new", 0o700))
+	if got := told(l, 6, false); got != "" {
+		t.Errorf("it never lacked a device since: %q", got)
+	}
+	if got := told(l, 6, true); !strings.Contains(got, "not known") {
+		t.Errorf("a disk is away, and nothing can be noted: %q", got)
+	}
 }
 
 // TestForget_group: a disk that was away when a group was removed may still tell of the group later, and is not the older half of anything. Another group of the same name

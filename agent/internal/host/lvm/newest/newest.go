@@ -20,6 +20,10 @@ type State struct {
 	Name string
 	// Change counts the changes of its metadata. LVM calls it the sequence number.
 	Change int64
+	// Lacked: the group lacked a device.
+	Lacked bool
+	// Broken says why what was noted is not known. Empty when it is.
+	Broken string
 }
 
 // Record is the memory, one file per group. It is safe for concurrent use.
@@ -53,7 +57,7 @@ func (r *Record) Known() (map[string]State, error) {
 		}
 		s, ok, err := r.read(e.Name())
 		if err != nil {
-			return nil, err
+			s, ok = State{Broken: err.Error()}, true
 		}
 		if ok {
 			known[e.Name()] = s
@@ -70,27 +74,44 @@ func (r *Record) read(uuid string) (s State, ok bool, err error) {
 	if err != nil {
 		return State{}, false, err
 	}
-	change, name, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
-	if s.Change, err = strconv.ParseInt(change, 10, 64); err != nil || name == "" {
-		return State{}, false, fmt.Errorf("file %s holds %q, not the number of a change and the name of a group: remove it", r.File(uuid), text)
+	words := strings.Fields(string(text))
+	if len(words) == 3 && words[2] == lacked {
+		s.Lacked, words = true, words[:2]
 	}
-	s.Name = name
+	if len(words) != 2 {
+		return State{}, false, r.unclear(uuid, text)
+	}
+	s.Name = words[1]
+	if s.Change, err = strconv.ParseInt(words[0], 10, 64); err != nil {
+		return State{}, false, r.unclear(uuid, text)
+	}
 	return s, true, nil
 }
 
-// Note notes the state that LVM told of a group. An earlier one than is noted counts only if nothing was noted since was was read: then the caller
-// saw the whole group, and somebody put an earlier state back.
-func (r *Record) Note(uuid string, was, now State) error {
+// lacked is the word of a state in which the group lacked a device.
+const lacked = "lacked-a-device"
+
+func (r *Record) unclear(uuid string, text []byte) error {
+	return fmt.Errorf("file %s holds %q, not the number of a change and the name of a group: remove it", r.File(uuid), text)
+}
+
+// Note notes the state that LVM told of a group. An earlier one than is noted counts only if nothing was noted since before, which the caller read, was: then the
+// caller saw the whole group, and somebody put an earlier state back. What is broken is replaced by the state of a group that lacks no device.
+func (r *Record) Note(uuid string, before, now State) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if uuid == "" || uuid != filepath.Base(uuid) || strings.Contains(uuid, ".") || now.Name == "" {
 		return fmt.Errorf("note the state of group %q: %q is no UUID", now.Name, uuid)
 	}
 	noted, ok, err := r.read(uuid)
-	if err != nil || ok && (noted == now || now.Change < noted.Change && noted != was) {
+	if err != nil && now.Lacked || err == nil && ok && (noted == now || now.Change < noted.Change && noted != before) {
 		return err
 	}
-	return r.write(uuid, fmt.Sprintf("%d %s\n", now.Change, now.Name))
+	text := fmt.Sprintf("%d %s\n", now.Change, now.Name)
+	if now.Lacked {
+		text = fmt.Sprintf("%d %s %s\n", now.Change, now.Name, lacked)
+	}
+	return r.write(uuid, text)
 }
 
 // write replaces the file of a group. It is on disk when the call returns: what is noted has to outlive a power cut.

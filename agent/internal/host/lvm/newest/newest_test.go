@@ -22,6 +22,8 @@ func TestRecord_newest(t *testing.T) {
 		{"an earlier one of a report that began before the newer one was noted", state(4), state(5), state(7)},
 		{"an earlier one that a person put back", state(7), state(6), state(6)},
 		{"another name", state(6), State{Name: "other", Change: 7}, State{Name: "other", Change: 7}},
+		{"it lacks a device", State{}, State{Name: "vg", Change: 7, Lacked: true}, State{Name: "vg", Change: 7, Lacked: true}},
+		{"it is whole again", State{}, state(7), state(7)},
 	} {
 		// An agent that starts anew knows the same.
 		if err := New(dir).Note("uuid", step.was, step.now); err != nil {
@@ -61,11 +63,18 @@ func TestRecord_unreadable(t *testing.T) {
 		if err := os.WriteFile(r.File("uuid"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if known, err := r.Known(); err == nil {
-			t.Errorf("a file that holds %q: %v", text, known)
+		known, err := r.Known()
+		if err != nil || known["uuid"].Broken == "" || len(known) != 1 {
+			t.Errorf("a file that holds %q: %v, %v", text, known, err)
 		}
-		if err := r.Note("uuid", State{}, state(9)); err == nil {
-			t.Errorf("a file that holds %q is overwritten", text)
+		if err := r.Note("uuid", known["uuid"], State{Name: "vg", Change: 9, Lacked: true}); err == nil {
+			t.Errorf("a file that holds %q is overwritten, and a device is missing", text)
+		}
+		if err := r.Note("uuid", known["uuid"], state(9)); err != nil {
+			t.Error(err)
+		}
+		if known, err := r.Known(); err != nil || known["uuid"] != state(9) {
+			t.Errorf("a file that held %q: %v, %v", text, known, err)
 		}
 	}
 	for _, uuid := range []string{"", "../uuid", "a/b", "u.new"} {
