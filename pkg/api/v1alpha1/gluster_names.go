@@ -120,7 +120,7 @@ const (
 const (
 	// ReasonBrickMoving: a brick is moved.
 	ReasonBrickMoving = "BrickMoving"
-	// ReasonAnswerLost: glusterd2 was asked to move a brick and gave no answer. It may still do so.
+	// ReasonAnswerLost: glusterd2 was asked to move a brick or to register a device, and gave no answer. It may still do so.
 	ReasonAnswerLost = "AnswerLost"
 	// ReasonRequestFailed: glusterd2 was asked to move a brick or to register a device, and answered with an error, which the message has.
 	ReasonRequestFailed = "RequestFailed"

@@ -184,11 +184,13 @@ type spoilt struct {
 	servers.API
 	disk string
 	took func(disk string)
+	// pending: nobody knows whether what was asked for is done.
+	pending *bool
 }
 
 func (s spoilt) AddDevice(ctx context.Context, peer, disk string) error {
 	if disk == s.disk {
-		return errors.New("pvcreate: exit status 5")
+		return &servers.Error{Op: "add device", Status: 500, Messages: []string{"pvcreate: exit status 5"}, Pending: *s.pending}
 	}
 	s.took(disk)
 	return s.API.AddDevice(ctx, peer, disk)
@@ -209,7 +211,7 @@ func TestDisks_spoilt(t *testing.T) {
 	inPod := func(path string) string {
 		return workload.Disk(v1alpha1.GlusterDevice{Node: v1alpha1.HostName(m.Name), Device: v1alpha1.DevicePath(path)})
 	}
-	took := map[string]bool{}
+	took, pending := map[string]bool{}, false
 	s.r.Dial = func(auth, ca []byte) (func(string) (servers.API, error), error) {
 		at, err := s.dial(auth, ca)
 		return func(address string) (servers.API, error) {
@@ -217,17 +219,22 @@ func TestDisks_spoilt(t *testing.T) {
 			return spoilt{api, inPod(diskPath), func(disk string) {
 				took[disk] = true
 				usesUp(m.Name, &m.Devices[1])
-			}}, err
+			}, &pending}, err
 		}, err
 	}
 	n := s.disked()
 	n.Spec.Storage = append(n.Spec.Storage, v1alpha1.GlusterStorage{Device: v1alpha1.DevicePath(other.Path)})
 	must(t, s.client.Create(t.Context(), n))
 	s.until("glusterd2 is told of the other disk", func() bool { return took[inPod(other.Path)] })
-	s.until("the refusal is told", func() bool {
-		c := s.condition("own", v1alpha1.ConditionReady)
-		return c.Status == metav1.ConditionFalse && c.Reason == v1alpha1.ReasonRequestFailed && strings.Contains(c.Message, inPod(diskPath)+": ") && strings.Contains(c.Message, "pvcreate: exit status 5")
-	})
+	told := func(reason string) func() bool {
+		return func() bool {
+			c := s.condition("own", v1alpha1.ConditionReady)
+			return c.Status == metav1.ConditionFalse && c.Reason == reason && strings.Contains(c.Message, inPod(diskPath)+": ") && strings.Contains(c.Message, "pvcreate: exit status 5")
+		}
+	}
+	s.until("the refusal is told", told(v1alpha1.ReasonRequestFailed))
+	pending = true
+	s.until("it is told that it may still be done", told(v1alpha1.ReasonAnswerLost))
 }
 
 // TestDisks_pruned: an API server that does not know spec.devices drops it without an error. That is told, and nothing is made on the disk.

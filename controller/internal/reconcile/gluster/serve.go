@@ -108,7 +108,11 @@ func (r *Reconciler) serve(ctx context.Context, s *scope, m *member) error {
 			err := s.take(ctx, m, step)
 			if err != nil && step.Do == node.AddDevice {
 				r.tryLater(s, m, step.Path)
-				m.plan.Refuse(v1alpha1.ReasonRequestFailed, fmt.Sprintf("glusterd2 did not make a volume group on %s: %v. It is asked again.", step.Path, err))
+				reason, what := v1alpha1.ReasonRequestFailed, "did not make a volume group on"
+				if servers.IsPending(err) {
+					reason, what = v1alpha1.ReasonAnswerLost, "gave no answer, and may still make a volume group on"
+				}
+				m.plan.Refuse(reason, fmt.Sprintf("glusterd2 %s %s: %v. It is asked again.", what, step.Path, err))
 			}
 			errs = append(errs, err)
 		}
