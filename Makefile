@@ -81,10 +81,10 @@ model: ## Run the protocol of shared LUNs over 100,000 random schedules. With a 
 # Lint vets; a second time costs minutes where nothing is cached.
 .PHONY: unit
 unit: deps ## Run unit, import-rule and API server tests with the race detector. RUN=regexp chooses.
-	KUBEBUILDER_ASSETS=$$(bin/lab assets | tail -n1) RUN='$(RUN)' test/fixed test/unit
+	assets=$$(bin/lab assets | tail -n1); KUBEBUILDER_ASSETS=$$assets RUN='$(RUN)' test/fixed test/unit
 
 .PHONY: random
-random: ## Drive Clusters on the model host through 10,000 random events. QUARRY_RANDOM_SEED=n and QUARRY_RANDOM_EVENTS=n choose others, QUARRY_TEST_TURN=n other worlds.
+random: ## Drive Clusters on the model host through 10,000 random events, and as many beside restores of the API server. QUARRY_RANDOM_SEED=n and QUARRY_RANDOM_EVENTS=n choose others, QUARRY_TEST_TURN=n other worlds.
 	CGO_ENABLED=0 QUARRY_RANDOM=1 QUARRY_RANDOM_SEEDS=$${QUARRY_RANDOM_SEEDS:-25} QUARRY_RANDOM_EVENTS=$${QUARRY_RANDOM_EVENTS:-400} \
 	  go test -count=1 -timeout 60m -v -run '$(RUN)' ./controller/internal/randomtest/
 
