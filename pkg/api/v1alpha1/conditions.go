@@ -88,6 +88,9 @@ const (
 	// ConditionGivenUpAbsent: none of the groups that spec.group.earlier lists is on the host or on another one, so nothing can serve the volumes that are
 	// recorded in them. Unknown: the host does not say so for sure. Only members that gave up a group have it. Ready does not depend on it.
 	ConditionGivenUpAbsent = "GivenUpAbsent"
+	// ConditionSound is False, with what was wrong the last time that the host could say, as a volume that is lost. It stays while the host is silent, also under
+	// maintenance, and keeps Ready of the storage from being True. Only members of which something was wrong have it, and none of a storage that moves data.
+	ConditionSound = "Sound"
 )
 
 // Condition types of a StorageNode.

@@ -255,8 +255,8 @@ type MemberStatus struct {
 	// Message says what is wrong with the member, or what it waits for; empty when all is well.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Conditions: Ready, RecordReported, Leaving while the member is to be removed, Retired while spec.retire lists a device, and GivenUpAbsent once a group was
-	// given up.
+	// Conditions: Ready, RecordReported, Leaving while the member is to be removed, Retired while spec.retire lists a device, GivenUpAbsent once a group was
+	// given up, and Sound, which is False and remembers while the host is silent what was wrong the last time that it could say.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -114,7 +114,7 @@ func (h HostHealth) unreachable() (Finding, bool) {
 	case h.Facts.Up:
 		return Finding{}, false
 	case len(h.Sources) > 0:
-		if was := h.before(); was.Kind == Bad && was.Reason != v1alpha1.ReasonAgentUnreachable && was.Reason != v1alpha1.ReasonAgentMissing {
+		if was := h.before(); was.ofHost() {
 			return was, true
 		}
 		return Finding{Well, "", "is under maintenance and not reachable"}, true
@@ -137,6 +137,9 @@ func (h HostHealth) before() Finding {
 	if h.Object == nil {
 		return connecting()
 	}
+	if c := meta.FindStatusCondition(h.Object.Status.Conditions, v1alpha1.ConditionSound); c != nil && c.Status == metav1.ConditionFalse {
+		return Finding{Bad, c.Reason, c.Message}
+	}
 	was := meta.FindStatusCondition(h.Object.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
 	case h.Leaving.Active, was != nil && was.Status == metav1.ConditionTrue:
@@ -155,6 +158,27 @@ func (h HostHealth) before() Finding {
 		return Finding{Waiting, was.Reason, was.Message}
 	}
 	return Finding{Bad, was.Reason, was.Message}
+}
+
+// ofHost reports whether a finding says what is wrong on a host, and not only that nobody hears it.
+func (f Finding) ofHost() bool {
+	return f.Kind == Bad && f.Reason != v1alpha1.ReasonAgentUnreachable && f.Reason != v1alpha1.ReasonAgentMissing
+}
+
+// Sound returns the condition that remembers what was wrong the last time that the host could say; nil when nothing was. Ready of a host that falls silent
+// says that it is silent, which maintenance excuses: what was lost before stays lost. A backend that moves data sees without the host what is lost.
+func (h HostHealth) Sound() *metav1.Condition {
+	found := h.Decided.Finding
+	switch {
+	case h.Words.Forgets != "", h.Object == nil, h.Facts.Up && h.Decided.Reports && found.Kind != Bad:
+		return nil
+	case !h.Facts.Up || found.Kind != Bad:
+		if found = h.before(); !found.ofHost() {
+			return nil
+		}
+	}
+	c := Condition(v1alpha1.ConditionSound, metav1.ConditionFalse, Sentence(found.Reason, v1alpha1.ReasonPending), found.Message)
+	return &c
 }
 
 func (h HostHealth) failure() (Finding, bool) {

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"quarry.storage/quarry/controller/internal/backend/backendtest"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -100,5 +103,28 @@ func TestSources_nameTheKindOfTheStorage(t *testing.T) {
 		if got := s.sources("n2"); len(got) != 0 {
 			t.Errorf("maintenance of a host that is not listed comes from %v", got)
 		}
+	}
+}
+
+// A loss that a host told of before it fell silent stays a loss, also once maintenance excuses that nobody hears the host.
+func TestMaintenance_doesNotForgetALossOfASilentHost(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.cluster("pool", "n1", "n2")
+	s.lvm.Problem("n2", backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonVolumeLost, Message: "no logical volume exists of v1"})
+	s.until("pool", hasPhase(v1alpha1.PhaseWarning), has(ready, isFalse, v1alpha1.ReasonVolumeLost, "no logical volume exists of v1"))
+	s.lvm.Answer("n2", backendtest.Silent)
+	s.until("pool", hasPhase(v1alpha1.PhaseWarning), has(ready, isFalse, v1alpha1.ReasonAgentUnreachable, "n2"))
+	s.settle("pool")
+	s.restartController()
+	s.edit("pool", func(c *v1alpha1.Cluster) { c.Spec.Maintenance = hostNames("n2") })
+	s.until("pool", hasPhase(v1alpha1.PhaseWarning), has(ready, isFalse, v1alpha1.ReasonVolumeLost, "no logical volume exists of v1"))
+	s.untilMember("n2", inState("quiesced"), memberHas(v1alpha1.ConditionSound, isFalse, v1alpha1.ReasonVolumeLost))
+	s.settle("pool")
+	s.until("pool", has(ready, isFalse, v1alpha1.ReasonVolumeLost, "no logical volume exists of v1"))
+	s.lvm.Problem("n2", backend.Finding{})
+	s.lvm.Answer("n2", backendtest.Up)
+	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
+	if m := s.untilMember("n2", inState("quiesced")); meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionSound) != nil {
+		t.Errorf("still remembered: %+v", m.Status.Conditions)
 	}
 }

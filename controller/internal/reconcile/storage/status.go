@@ -203,7 +203,8 @@ func fillMember(m *v1alpha1.Member, h *backend.HostHealth, now time.Time) {
 		}
 	}
 	st.Message = backend.Cut(h.Finding().Message, maxMessage)
-	ready := h.Ready()
+	// Both look at what the Member says before this.
+	ready, sound := h.Ready(), h.Sound()
 	ready.Message = backend.Cut(ready.Message, maxMessage)
 	setConditions(&st.Conditions, m.Generation, []metav1.Condition{ready})
 	// What was reported stays so until somebody can say: after a start that would be one write for every member.
@@ -212,6 +213,7 @@ func fillMember(m *v1alpha1.Member, h *backend.HostHealth, now time.Time) {
 	}
 	keep(st, m.Generation, v1alpha1.ConditionRetired, h.Decided.Retired)
 	keep(st, m.Generation, v1alpha1.ConditionGivenUpAbsent, h.Decided.GivenUp)
+	keep(st, m.Generation, v1alpha1.ConditionSound, sound)
 	fillLeaving(m, h, now)
 }
 
