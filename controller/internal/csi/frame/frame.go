@@ -35,7 +35,7 @@ type Config struct {
 	Socket string
 	// Reader answers from a cache with the index of IndexPersistentVolumes: whether a volume may be deleted depends on it.
 	Reader client.Reader
-	// Live asks the API server itself, which may lack the snapshot API. A Snapshotter needs it: whether a snapshot may be deleted depends on it.
+	// Live asks the API server itself, which may lack the snapshot API. Whether a volume or a snapshot may be deleted depends on it.
 	Live client.Reader
 	// Ready reports whether the backend knows enough to answer; nil is always.
 	Ready func() bool
@@ -61,8 +61,8 @@ type driver struct {
 	measurer  Measurer
 	attacher  Attacher
 	locks     *csirpc.Locks
-	// persistent are the PersistentVolumes of the driver.
-	persistent PersistentVolumes
+	// persistent are the PersistentVolumes of the driver as the cache has them, live those that the API server has.
+	persistent, live PersistentVolumes
 	// contents are its VolumeSnapshotContents.
 	contents SnapshotContents
 }
@@ -72,6 +72,7 @@ func New(cfg Config, d Driver, b Backend) *Server {
 	s := &Server{
 		cfg: cfg, pause: sweepPause, driver: driver{
 			Driver: d, backend: b, locks: &csirpc.Locks{}, persistent: PersistentVolumes{Reader: cfg.Reader, Driver: d.Name},
+			live:     PersistentVolumes{Reader: cfg.Live, Driver: d.Name},
 			contents: SnapshotContents{Reader: cfg.Live, Driver: d.Name},
 		},
 		calls: csirpc.Calls{

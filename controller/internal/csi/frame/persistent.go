@@ -19,7 +19,7 @@ const IndexHandle = "csi.driver/volumeHandle"
 
 // PersistentVolumes finds the PersistentVolumes of a driver. What it returns must not be changed.
 type PersistentVolumes struct {
-	// Reader answers from a cache with the index of IndexPersistentVolumes.
+	// Reader answers from a cache with the index of IndexPersistentVolumes. All works with a client of the API server, too.
 	Reader client.Reader
 	// Driver whose PersistentVolumes are meant.
 	Driver string
@@ -62,9 +62,17 @@ func (p PersistentVolumes) All(ctx context.Context) ([]*corev1.PersistentVolume,
 	return p.list(ctx)
 }
 
-// removable refuses the removal of a volume that several PersistentVolumes stand for: the others would lose what they stand for.
-func (p PersistentVolumes) removable(ctx context.Context, handle string) error {
+// removable refuses the removal of a volume that several PersistentVolumes stand for: the others would lose what they stand for. A cache may not have one
+// that was made a moment ago, so the API server has the last word: live asks it.
+func (p PersistentVolumes) removable(ctx context.Context, handle string, live PersistentVolumes) error {
 	volumes, err := p.With(ctx, handle)
+	if err == nil && len(volumes) < 2 {
+		if volumes, err = live.All(ctx); err != nil {
+			return fmt.Errorf("volume %s stays until it is known which PersistentVolumes stand for it: %w", handle, err)
+		}
+		// The API server has no index by handle.
+		volumes = slices.DeleteFunc(volumes, func(v *corev1.PersistentVolume) bool { return v.Spec.CSI.VolumeHandle != handle })
+	}
 	if err != nil || len(volumes) < 2 {
 		return err
 	}

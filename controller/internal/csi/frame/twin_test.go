@@ -1,6 +1,7 @@
 package frame_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/csi/frame/frametest"
 )
@@ -66,6 +68,58 @@ func TestDeleteVolume_thatSeveralNeed(t *testing.T) {
 			}
 			if gone := len(m.Existing()) == 0; gone != (c.want == codes.OK) {
 				t.Errorf("existing: %v", m.Existing())
+			}
+		})
+	}
+}
+
+// asked counts what is asked of an API server.
+type asked struct {
+	*frametest.Volumes
+	lists int
+}
+
+func (a *asked) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	a.lists++
+	return a.Volumes.List(ctx, list, options...)
+}
+
+// TestDeleteVolume_cacheIsBehind: the cache does not have a PersistentVolume that was made a moment ago. The API server is asked once for each deletion, and for
+// nothing else.
+func TestDeleteVolume_cacheIsBehind(t *testing.T) {
+	const driver, id = frametest.ModelDriver, "model/vol-a"
+	one, two := *persistent("pv-1", driver, id), *persistent("pv-2", driver, id)
+	type volumes = []corev1.PersistentVolume
+	for name, c := range map[string]struct {
+		cache, live volumes
+		err         error
+		want        codes.Code
+		says        string
+		lists       int
+	}{
+		"both say the same":              {cache: volumes{one}, live: volumes{one}, lists: 1},
+		"one of another handle":          {cache: volumes{one}, live: volumes{one, *persistent("pv-2", driver, id+"x")}, lists: 1},
+		"one of another driver":          {cache: volumes{one}, live: volumes{one, *persistent("pv-2", "other.driver", id)}, lists: 1},
+		"a second one, made just now":    {cache: volumes{one}, live: volumes{two, one}, want: codes.FailedPrecondition, says: "PersistentVolumes pv-1, pv-2 all stand for volume " + id, lists: 1},
+		"two that the cache has not":     {live: volumes{one, two}, want: codes.FailedPrecondition, says: "pv-1, pv-2", lists: 1},
+		"the cache has both":             {cache: volumes{one, two}, live: volumes{one, two}, want: codes.FailedPrecondition, says: "pv-1, pv-2"},
+		"the API server does not answer": {cache: volumes{one}, err: errors.New("cut off"), want: codes.Internal, says: "stays until it is known which PersistentVolumes stand for it: list PersistentVolumes: cut off", lists: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, live := frametest.NewBare(), &asked{Volumes: &frametest.Volumes{Items: c.live, Err: c.err}}
+			s := frametest.ServeBehind(t, frametest.Driver(), m, &frametest.Volumes{Items: c.cache}, live)
+			_, err := s.CreateVolume(t.Context(), request("a"))
+			wantCode(t, err, codes.OK)
+			_, err = s.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
+			wantCode(t, err, c.want)
+			if err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("message is %v, want %q", err, c.says)
+			}
+			if gone := len(m.Existing()) == 0; gone != (c.want == codes.OK) {
+				t.Errorf("existing: %v", m.Existing())
+			}
+			if live.lists != c.lists {
+				t.Errorf("the API server was asked %d times, want %d", live.lists, c.lists)
 			}
 		})
 	}

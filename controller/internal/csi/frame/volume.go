@@ -14,7 +14,7 @@ func (d *controller) DeleteVolume(ctx context.Context, req *csi.DeleteVolumeRequ
 	name, err := d.volumeName(req.GetVolumeId())
 	if err == nil {
 		err = d.locked(name, func() error {
-			if err := d.persistent.removable(ctx, req.GetVolumeId()); err != nil {
+			if err := d.persistent.removable(ctx, req.GetVolumeId(), d.live); err != nil {
 				return err
 			}
 			return d.backend.DeleteVolume(ctx, req.GetVolumeId())

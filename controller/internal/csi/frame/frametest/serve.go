@@ -28,9 +28,15 @@ type Served struct {
 // Serve serves a driver until the test ends. The reader knows the PersistentVolumes and the VolumeSnapshotContents.
 func Serve(t *testing.T, d frame.Driver, b frame.Backend, r client.Reader) *Served {
 	t.Helper()
+	return ServeBehind(t, d, b, r, r)
+}
+
+// ServeBehind is Serve with a cache that may know less than the API server.
+func ServeBehind(t *testing.T, d frame.Driver, b frame.Backend, cache, live client.Reader) *Served {
+	t.Helper()
 	s := &Served{Socket: socketPath(t)}
 	ctx, cancel := context.WithCancel(t.Context())
-	server := frame.New(frame.Config{Version: "test", Socket: s.Socket, Reader: r, Live: r}, d, b)
+	server := frame.New(frame.Config{Version: "test", Socket: s.Socket, Reader: cache, Live: live}, d, b)
 	done := make(chan error, 1)
 	go func() {
 		defer cancel()
