@@ -93,12 +93,6 @@ const (
 	ConditionSound = "Sound"
 )
 
-// Condition types of a StorageNode.
-const (
-	// ConditionAgentConnected: the controller and the agent of the node talk to each other.
-	ConditionAgentConnected = "AgentConnected"
-)
-
 // Reasons of conditions and events.
 const (
 	ReasonReady               = "Ready"
@@ -150,6 +144,7 @@ const (
 	ReasonMaintenance        = "Maintenance"
 	ReasonApprovalDropped    = "ApprovalDropped"
 	ReasonMaintenanceUnknown = "MaintenanceUnknown"
+	ReasonNotSeen            = "NotSeen"
 	ReasonSelectorInvalid    = "SelectorInvalid"
 	ReasonShareReachable     = "ShareReachable"
 	ReasonShareUnique        = "ShareUnique"

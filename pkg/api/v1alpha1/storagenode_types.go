@@ -5,6 +5,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// Condition types of a StorageNode.
+const (
+	// ConditionAgentConnected: the controller and the agent of the node talk to each other.
+	ConditionAgentConnected = "AgentConnected"
+)
+
 // StorageNode is what the agent of one Kubernetes node reports. The controller makes it; its name is the node's name.
 //
 // +kubebuilder:object:root=true

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -72,6 +73,20 @@ func (s Summary) Conditions() []metav1.Condition {
 // Condition makes a condition.
 func Condition(t string, s metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: t, Status: s, Reason: reason, Message: message}
+}
+
+// UntilUnseen is how long Ready of a storage stays True while every look at it fails. Looks are at most 30 s apart, so that several in a row have failed then. An
+// API server that is updated, or that gets another leader of etcd, is back before that, and Ready does not change for it.
+const UntilUnseen = 3 * time.Minute
+
+// Unseen returns the condition Ready of a storage at which every look failed for some time; nil when it stays as it is. What was found to be wrong says more than
+// that nobody can look. why is a sentence.
+func Unseen(ready *metav1.Condition, blind time.Duration, why string) *metav1.Condition {
+	if blind < UntilUnseen || ready != nil && ready.Status == metav1.ConditionFalse {
+		return nil
+	}
+	c := Condition(v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonNotSeen, why)
+	return &c
 }
 
 // Unsupported returns the conditions of a storage that has no backend; why is a sentence.

@@ -125,8 +125,9 @@ type Reconciler struct {
 	// views are the last observations by the name of the storage; written is when the capacity of an object was written last, by its UID.
 	views   map[string]seen
 	written map[types.UID]time.Time
-	// blind are the names of the storages whose last look failed. glusterNodes reads which devices are on record.
-	blind        map[string]bool
+	// blind are the names of the storages whose last look failed, with the time of the first one that did since one did not. glusterNodes reads which devices are on
+	// record.
+	blind        map[string]time.Time
 	glusterNodes kube.GlusterNodeReader
 }
 
@@ -174,10 +175,10 @@ func (r *Reconciler) reconcile(ctx context.Context, o v1alpha1.Storage) (result 
 		}
 	}()
 	if err := r.observe(ctx, s); err != nil {
-		s.blind, s.repeated = true, r.fails(s.owner.Name, true)
+		s.blind, s.unseen = true, r.fails(s)
 		return ctrl.Result{}, errors.Join(err, r.writeBlind(ctx, s, err))
 	}
-	r.fails(s.owner.Name, false)
+	r.succeeds(s)
 	s.assess()
 	phases := []func(context.Context, *scope) error{
 		r.keepLost, r.markUse, r.makeMembers, r.labelHosts, r.leave, r.approve, r.work, r.dismiss, r.makeClass,

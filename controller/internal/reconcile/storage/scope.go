@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/notice"
@@ -73,8 +75,8 @@ type scope struct {
 	unsupported string
 	// blind is true when the world could not be observed: the statuses say nothing new then.
 	blind, gone bool
-	// repeated is true when the look before failed too.
-	repeated bool
+	// unseen is for how long each look failed; 0 if the look before did not.
+	unseen time.Duration
 }
 
 func (r *Reconciler) newScope(o v1alpha1.Storage, b Backend) *scope {
@@ -244,14 +246,45 @@ func (s *scope) fail(h *backend.HostHealth, err error) error {
 	return err
 }
 
-// fails remembers whether a look at a storage failed, and reports whether the one before did.
-func (r *Reconciler) fails(name string, now bool) (before bool) {
+// writeBlind tells why the world could not be observed, and leaves all that is known about the storage as it is. A single look that fails is
+// not told: the next one follows in milliseconds. Nobody may take a storage for ready for long that nobody can look at.
+func (r *Reconciler) writeBlind(ctx context.Context, s *scope, why error) error {
+	if s.complain(why); len(s.refused) == 0 || s.unseen == 0 {
+		return nil
+	}
+	after := copyOf(s.storage)
+	status := after.StorageStatus()
+	status.Message = backend.Text(append([]string{"What is known is old, since the storage could not be looked at:"}, s.refused...))
+	switch status.Phase {
+	case v1alpha1.PhaseFailed, v1alpha1.PhaseDeleting:
+	default:
+		status.Phase = v1alpha1.PhaseWarning
+	}
+	if c := backend.Unseen(meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady), s.unseen, status.Message); c != nil {
+		setConditions(&status.Conditions, after.GetGeneration(), []metav1.Condition{*c})
+	}
+	return r.writeStorage(ctx, s, after)
+}
+
+// fails remembers since when each look at a storage failed, and returns for how long they do; 0 for the first one.
+func (r *Reconciler) fails(s *scope) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.blind == nil {
-		r.blind = map[string]bool{}
+	since, again := r.blind[s.owner.Name]
+	if !again {
+		if r.blind == nil {
+			r.blind = map[string]time.Time{}
+		}
+		r.blind[s.owner.Name] = s.now
+		return 0
 	}
-	before = r.blind[name]
-	r.blind[name] = now
-	return before
+	// Also one that follows at once, or after a clock that was set back, is not the first one.
+	return max(s.now.Sub(since), 1)
+}
+
+// succeeds notes that a look at a storage did not fail.
+func (r *Reconciler) succeeds(s *scope) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.blind, s.owner.Name)
 }

@@ -95,23 +95,6 @@ func (r *Reconciler) writeUnreadable(ctx context.Context, s *scope, why string) 
 	return r.writeStorage(ctx, s, after)
 }
 
-// writeBlind tells why the world could not be observed, and leaves all that is known about the storage as it is. A single look that fails is
-// not told: the next one follows in milliseconds.
-func (r *Reconciler) writeBlind(ctx context.Context, s *scope, why error) error {
-	if s.complain(why); len(s.refused) == 0 || !s.repeated {
-		return nil
-	}
-	after := copyOf(s.storage)
-	status := after.StorageStatus()
-	status.Message = backend.Text(append([]string{"What is known is old, since the storage could not be looked at:"}, s.refused...))
-	switch status.Phase {
-	case v1alpha1.PhaseFailed, v1alpha1.PhaseDeleting:
-	default:
-		status.Phase = v1alpha1.PhaseWarning
-	}
-	return r.writeStorage(ctx, s, after)
-}
-
 func (s *scope) fill(o v1alpha1.Storage) {
 	status := o.StorageStatus()
 	status.ObservedGeneration = o.GetGeneration()
