@@ -70,10 +70,10 @@ type LogicalVolumeServiceClient interface {
 	//
 	// | code                | caller's action                                  |
 	// |---------------------|--------------------------------------------------|
-	// | FAILED_PRECONDITION | it is in use: wait until it is not; or it was used, and only_unused is set; or it is not seen in a group that lacks a device |
+	// | FAILED_PRECONDITION | it is in use: wait until it is not; or it was used, and only_unused is set |
 	// | PERMISSION_DENIED   | it carries another id, or the group is not ours  |
 	// | ABORTED             | another call works on this volume, or it is being discarded: retry |
-	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff  |
+	// | UNAVAILABLE         | LVM cannot report the group, or it lacks a device and does not show the volume: retry with backoff |
 	DeleteLogicalVolume(ctx context.Context, in *DeleteLogicalVolumeRequest, opts ...grpc.CallOption) (*DeleteLogicalVolumeResponse, error)
 	// ResizeLogicalVolume makes a volume at least as large as asked for. It never shrinks; the filesystem is grown by the CSI node
 	// service. What a linear volume grows by is zeroed first where that is wanted: the call waits a moment for that, and returns ABORTED with
@@ -88,7 +88,7 @@ type LogicalVolumeServiceClient interface {
 	// | RESOURCE_EXHAUSTED | not enough room in the group                         |
 	// | PERMISSION_DENIED  | it carries another id, or the group is not ours      |
 	// | ABORTED            | another call works on it, or on zeroing: retry       |
-	// | UNAVAILABLE        | LVM cannot report the group: retry with backoff      |
+	// | UNAVAILABLE        | LVM cannot report the group, or it lacks a device: retry with backoff |
 	ResizeLogicalVolume(ctx context.Context, in *ResizeLogicalVolumeRequest, opts ...grpc.CallOption) (*ResizeLogicalVolumeResponse, error)
 	// EnsureThinPool makes the group's thin pool, or grows it to the size asked for.
 	//
@@ -230,10 +230,10 @@ type LogicalVolumeServiceServer interface {
 	//
 	// | code                | caller's action                                  |
 	// |---------------------|--------------------------------------------------|
-	// | FAILED_PRECONDITION | it is in use: wait until it is not; or it was used, and only_unused is set; or it is not seen in a group that lacks a device |
+	// | FAILED_PRECONDITION | it is in use: wait until it is not; or it was used, and only_unused is set |
 	// | PERMISSION_DENIED   | it carries another id, or the group is not ours  |
 	// | ABORTED             | another call works on this volume, or it is being discarded: retry |
-	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff  |
+	// | UNAVAILABLE         | LVM cannot report the group, or it lacks a device and does not show the volume: retry with backoff |
 	DeleteLogicalVolume(context.Context, *DeleteLogicalVolumeRequest) (*DeleteLogicalVolumeResponse, error)
 	// ResizeLogicalVolume makes a volume at least as large as asked for. It never shrinks; the filesystem is grown by the CSI node
 	// service. What a linear volume grows by is zeroed first where that is wanted: the call waits a moment for that, and returns ABORTED with
@@ -248,7 +248,7 @@ type LogicalVolumeServiceServer interface {
 	// | RESOURCE_EXHAUSTED | not enough room in the group                         |
 	// | PERMISSION_DENIED  | it carries another id, or the group is not ours      |
 	// | ABORTED            | another call works on it, or on zeroing: retry       |
-	// | UNAVAILABLE        | LVM cannot report the group: retry with backoff      |
+	// | UNAVAILABLE        | LVM cannot report the group, or it lacks a device: retry with backoff |
 	ResizeLogicalVolume(context.Context, *ResizeLogicalVolumeRequest) (*ResizeLogicalVolumeResponse, error)
 	// EnsureThinPool makes the group's thin pool, or grows it to the size asked for.
 	//
