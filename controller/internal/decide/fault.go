@@ -40,5 +40,10 @@ type Fault struct {
 	Message string
 }
 
-// Error says what went wrong where.
-func (f *Fault) Error() string { return fmt.Sprintf("%s on node %s: %s", f.Call, f.Node, f.Message) }
+// Error says what went wrong where. Without a node it was asked of none.
+func (f *Fault) Error() string {
+	if f.Node == "" {
+		return f.Call + ": " + f.Message
+	}
+	return fmt.Sprintf("%s on node %s: %s", f.Call, f.Node, f.Message)
+}

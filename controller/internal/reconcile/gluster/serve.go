@@ -95,29 +95,33 @@ func (r *Reconciler) serve(ctx context.Context, s *scope, m *member) error {
 		return errors.Join(errs...)
 	}
 	for _, step := range m.plan.Steps {
-		reason, why, err := r.mayNot(ctx, s, m, step)
-		switch {
-		case err != nil:
-			errs = append(errs, err)
-		case why != "":
-			if step.Do == node.AddDevice && reason != v1alpha1.ReasonPending {
-				r.tryLater(s, m, step.Path)
-			}
-			m.plan.Refuse(reason, why)
-		default:
-			err := s.take(ctx, m, step)
-			if err != nil && step.Do == node.AddDevice {
-				r.tryLater(s, m, step.Path)
-				reason, what := v1alpha1.ReasonRequestFailed, "did not make a volume group on"
-				if servers.IsPending(err) {
-					reason, what = v1alpha1.ReasonAnswerLost, "gave no answer, and may still make a volume group on"
-				}
-				m.plan.Refuse(reason, fmt.Sprintf("glusterd2 %s %s: %v. It is asked again.", what, step.Path, err))
-			}
-			errs = append(errs, err)
-		}
+		errs = append(errs, r.step(ctx, s, m, step))
 	}
 	return errors.Join(errs...)
+}
+
+// step takes a step in the pool, unless something speaks against that now. A disk that is not registered comes after the others from then on.
+func (r *Reconciler) step(ctx context.Context, s *scope, m *member, step node.Step) error {
+	reason, why, err := r.mayNot(ctx, s, m, step)
+	if err != nil {
+		return err
+	}
+	if why != "" {
+		if step.Do == node.AddDevice && reason != v1alpha1.ReasonPending {
+			r.tryLater(s, m, step.Path)
+		}
+		m.plan.Refuse(reason, why)
+		return nil
+	}
+	if err = s.take(ctx, m, step); err != nil && step.Do == node.AddDevice {
+		r.tryLater(s, m, step.Path)
+		reason, why = v1alpha1.ReasonRequestFailed, "did not make a volume group on"
+		if servers.IsPending(err) {
+			reason, why = v1alpha1.ReasonAnswerLost, "gave no answer, and may still make a volume group on"
+		}
+		m.plan.Refuse(reason, fmt.Sprintf("glusterd2 %s %s: %v. It is asked again.", why, step.Path, err))
+	}
+	return err
 }
 
 // facts are what is decided on what a node needs.

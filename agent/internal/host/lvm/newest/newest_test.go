@@ -59,6 +59,16 @@ func TestRecord_unreadable(t *testing.T) {
 	if known, err := r.Known(); len(known) > 0 || err != nil {
 		t.Errorf("a write that was cut off: %v, %v", known, err)
 	}
+	for _, uuid := range []string{"", "../uuid", "a/b", "u.new"} {
+		if err := r.Note(uuid, State{}, state(1)); err == nil {
+			t.Errorf("%q is taken for a UUID", uuid)
+		}
+	}
+}
+
+// TestRecord_broken: what is noted and broken is told as that, and only the state of a group that lacks no device takes its place.
+func TestRecord_broken(t *testing.T) {
+	r := New(t.TempDir())
 	for _, text := range []string{"", "nothing vg", "7"} {
 		if err := os.WriteFile(r.File("uuid"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -75,11 +85,6 @@ func TestRecord_unreadable(t *testing.T) {
 		}
 		if known, err := r.Known(); err != nil || known["uuid"] != state(9) {
 			t.Errorf("a file that held %q: %v, %v", text, known, err)
-		}
-	}
-	for _, uuid := range []string{"", "../uuid", "a/b", "u.new"} {
-		if err := r.Note(uuid, State{}, state(1)); err == nil {
-			t.Errorf("%q is taken for a UUID", uuid)
 		}
 	}
 }
