@@ -25,6 +25,7 @@ func (t *Turn) Change(ctx context.Context, c sharedlun.Change) error {
 	switch {
 	case err == nil:
 		t.Group, t.facts.GroupEpoch = group, group.Epoch
+		t.note(group)
 	case !answered(err):
 		t.memory.unanswered = t.record.Writer
 		t.blame(ctx)

@@ -53,6 +53,7 @@ func (t *Turn) probe(ctx context.Context) {
 	switch {
 	case err == nil:
 		t.Group = group
+		t.note(group)
 	case !answered(err):
 		t.memory.unanswered = t.record.Writer
 		t.blame(ctx)

@@ -42,6 +42,8 @@ type fleet struct {
 
 	record  writer.Record
 	version int
+	// leases counts the Leases that were made.
+	leases int
 	// delay keeps that many writes of the record from the API server, with the caller in the dark; arrive are those writes.
 	delay  int
 	arrive []func()
@@ -309,7 +311,7 @@ func (f *fleet) Load(context.Context, string) (writer.Record, string, error) {
 	if f.version == 0 {
 		return writer.Record{}, "", nil
 	}
-	return f.record, strconv.Itoa(f.version), nil
+	return f.record, f.versionNow(), nil
 }
 
 func (f *fleet) Store(_ context.Context, _ string, r writer.Record, version string) (string, error) {
@@ -325,10 +327,21 @@ func (f *fleet) Store(_ context.Context, _ string, r writer.Record, version stri
 
 // store is a compare and swap; the caller holds the lock.
 func (f *fleet) store(r writer.Record, version string) (string, error) {
-	if have := strconv.Itoa(f.version); version != have && (version != "" || f.version != 0) {
+	if version != f.versionNow() {
 		return "", ErrConflict
+	}
+	if version == "" {
+		f.leases++
 	}
 	f.record = r
 	f.version++
-	return strconv.Itoa(f.version), nil
+	return f.versionNow(), nil
+}
+
+// versionNow is empty without a Lease.
+func (f *fleet) versionNow() string {
+	if f.version == 0 {
+		return ""
+	}
+	return fmt.Sprintf("lease-%d/%d", f.leases, f.version)
 }

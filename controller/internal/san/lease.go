@@ -26,6 +26,7 @@ const (
 	annotationWriter   = v1alpha1.Group + "/writer"
 	annotationPending  = v1alpha1.Group + "/pending"
 	annotationSequence = v1alpha1.Group + "/sequence"
+	annotationGroup    = v1alpha1.Group + "/volume-group"
 )
 
 // KubernetesLeases keeps the records in Leases. Client asks the API server itself: a record out of a cache is worth nothing.
@@ -52,9 +53,10 @@ func (k KubernetesLeases) Load(ctx context.Context, ownerUID string) (writer.Rec
 			"lease %s/%s has no epoch that can be read (%w): delete it, and a new one is made once every initiator answers", k.Namespace, l.Name, err)
 	}
 	r := writer.Record{Epoch: epoch, Writer: l.Annotations[annotationWriter]}
+	r.Noted.Group = l.Annotations[annotationGroup]
 	// One that an earlier version wrote has none.
 	if text := l.Annotations[annotationSequence]; text != "" {
-		if r.Sequence, err = strconv.ParseUint(text, 10, 64); err != nil {
+		if r.Noted.Sequence, err = strconv.ParseUint(text, 10, 64); err != nil {
 			return writer.Record{}, "", fmt.Errorf(
 				"lease %s/%s has no sequence number that can be read (%w): delete it, and a new one is made once every initiator answers", k.Namespace, l.Name, err)
 		}
@@ -81,7 +83,7 @@ func (k KubernetesLeases) Store(ctx context.Context, ownerUID string, r writer.R
 			Namespace: k.Namespace, Name: LeasePrefix + ownerUID, UID: types.UID(uid), ResourceVersion: resourceVersion,
 			Annotations: map[string]string{
 				annotationEpoch: strconv.FormatUint(r.Epoch, 10), annotationWriter: r.Writer, annotationPending: strings.Join(r.Pending, ","),
-				annotationSequence: strconv.FormatUint(r.Sequence, 10),
+				annotationSequence: strconv.FormatUint(r.Noted.Sequence, 10), annotationGroup: r.Noted.Group,
 			},
 		},
 		Spec: coordinationv1.LeaseSpec{RenewTime: &now},

@@ -55,7 +55,7 @@ func TestKubernetesLeases(t *testing.T) {
 	if r, version, err := k.Load(ctx, "uid"); err != nil || !r.Zero() || version != "" {
 		t.Fatalf("%+v, %q, %v", r, version, err)
 	}
-	first := writer.Record{Epoch: 1, Writer: "n1", Taken: "csi/1", Pending: []string{"n1", "n2.example"}, Sequence: 1 << 40}
+	first := writer.Record{Epoch: 1, Writer: "n1", Taken: "csi/1", Pending: []string{"n1", "n2.example"}, Noted: writer.Mark{Group: "group", Sequence: 1 << 40}}
 	version, err := k.Store(ctx, "uid", first, "")
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,11 @@ func (s *San) MakeGroup(ctx context.Context, ref sharedlun.Ref, name, wipe strin
 	ref.UUID = ""
 	err = s.whole(ctx, ref, func(ctx context.Context, t *Turn, w sharedlun.Mandate) (err error) {
 		made, err = s.cfg.Maker.Create(ctx, t.record.Writer, t.ref, w, name, wipe)
+		if err == nil {
+			// What is on record of a group before it says nothing of this one.
+			t.ref.UUID = made.UUID
+			t.note(made)
+		}
 		return err
 	})
 	return made, err

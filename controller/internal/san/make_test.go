@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/writer"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
@@ -68,8 +69,10 @@ func (b *blank) san(self string) *San {
 
 func TestSan_make(t *testing.T) {
 	b := &blank{fleet: newFleet("n1", "n2")}
+	// The record tells of a group that was lost, and this one begins anew.
+	b.record, b.version = writer.Record{Epoch: 3, Writer: "n1", Noted: writer.Mark{Group: "lost", Sequence: 9}}, 1
 	g, err := b.san("engine/1").MakeGroup(t.Context(), sharedlun.Ref{OwnerUID: "uid18"}, "vg", "")
-	if err != nil || g.UUID != "group" || g.Epoch != 1 || b.record.Taken != "" {
+	if err != nil || g.UUID != "group" || g.Epoch != 3 || b.record.Taken != "" || b.record.Noted != writer.MarkOf(g) {
 		t.Fatalf("%+v, %v, %+v", g, err, b.record)
 	}
 	if again, err := b.san("engine/2").MakeGroup(t.Context(), sharedlun.Ref{OwnerUID: "uid18"}, "vg", ""); err != nil || again.UUID != "group" {

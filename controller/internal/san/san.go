@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -86,7 +87,7 @@ type Fleet interface {
 
 // Leases keeps the record of each group.
 type Leases interface {
-	// Load returns the record, and what tells its version. There may be none: a zero record.
+	// Load returns the record, and what tells its version: a name that no other record of the owner ever had, a slash, and what tells its states apart. There may be none: a zero record.
 	Load(ctx context.Context, ownerUID string) (writer.Record, string, error)
 	// Store replaces the record of a version, and returns the new one. ErrConflict says that there is another version.
 	Store(ctx context.Context, ownerUID string, r writer.Record, version string) (string, error)
@@ -146,6 +147,18 @@ type memory struct {
 	since   time.Time
 	// asked is when it was asked last whether the process of that version is gone.
 	asked time.Time
+	// noted is how far the group had come when this process saw it last, and lease names the Lease that there was then. The record may not say it yet.
+	noted writer.Mark
+	lease string
+}
+
+// keep drops what was noted if the record is another one: a person who deletes a Lease decides that the LUN is taken as it is.
+func (m *memory) keep(r writer.Record, version string) {
+	lease, _, _ := strings.Cut(version, "/")
+	if r.Zero() || m.lease != "" && m.lease != lease {
+		m.noted = writer.Mark{}
+	}
+	m.lease = lease
 }
 
 // New makes a San.

@@ -49,7 +49,7 @@ func TestSan_attach(t *testing.T) {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	f.want(t, "a", "n2", "n2")
-	if !f.record.Equal(writer.Record{Epoch: 1, Writer: "n1", Pending: []string{}, Sequence: 3}) {
+	if !f.record.Equal(writer.Record{Epoch: 1, Writer: "n1", Pending: []string{}, Noted: writer.Mark{Group: "group", Sequence: 3}}) {
 		t.Errorf("the record is %+v", f.record)
 	}
 	if _, err := s.Attach(ctx, ref, "a", "n2"); err != nil {

@@ -129,6 +129,7 @@ func (t *Turn) load(ctx context.Context) error {
 		t.fresh()
 	}
 	t.record, t.version = record, version
+	t.memory.keep(record, version)
 	if t.memory.version != version {
 		t.memory.version, t.memory.since = version, cfg.Now()
 	}
@@ -186,7 +187,8 @@ func (t *Turn) read(ctx context.Context) error {
 		}
 	}
 	t.Group, t.facts.Read, t.facts.GroupEpoch, t.facts.WriterPromised = *seen.Group, true, seen.Group.Epoch, seen.Promised
-	t.facts.Older = t.record.Older(seen.Group.Sequence)
+	t.facts.Older = t.noted().Older(t.record.Writer, *seen.Group)
+	t.note(*seen.Group)
 	return nil
 }
 

@@ -76,8 +76,19 @@ func (s *San) part(m *memory) {
 	m.waiting--
 }
 
-// write replaces the record. What this process left unanswered is taken care of once the record has a new epoch: its writer has to yield.
+// noted is how far the group of this turn had come, by the record and by what this process saw of it since.
+func (t *Turn) noted() writer.Mark { return t.record.Noted.Or(t.memory.noted, t.ref.UUID) }
+
+// note remembers how far the group has come. The record learns it with its next write: until then it may be known to this process alone.
+func (t *Turn) note(g sharedlun.Group) {
+	if t.ref.UUID != "" && g.UUID == t.ref.UUID {
+		t.memory.noted = writer.MarkOf(g).Or(t.memory.noted, g.UUID)
+	}
+}
+
+// write replaces the record. Whoever works next finds out by what is noted in it whether the LUN still is what it was. What this process left unanswered is taken care of once the record has a new epoch: its writer has to yield.
 func (t *Turn) write(ctx context.Context, r writer.Record) error {
+	r.Noted = r.Noted.Or(t.memory.noted, t.ref.UUID)
 	version, err := t.san.cfg.Leases.Store(ctx, t.ref.OwnerUID, r, t.version)
 	if err != nil {
 		if !errors.Is(err, ErrConflict) {
@@ -93,6 +104,7 @@ func (t *Turn) write(ctx context.Context, r writer.Record) error {
 	}
 	t.record, t.version = r, version
 	t.memory.version, t.memory.since = version, t.san.cfg.Now()
+	t.memory.keep(r, version)
 	return nil
 }
 
@@ -117,12 +129,7 @@ func (t *Turn) giveBack(ctx context.Context) error {
 	if t.record.Taken != t.san.cfg.Self {
 		return nil
 	}
-	r := t.record.Idle()
-	if !t.blank {
-		// Whoever works next finds out by it whether the LUN still is what it was.
-		r.Sequence = max(r.Sequence, t.Group.Sequence)
-	}
-	err = t.write(ctx, r)
+	err = t.write(ctx, t.record.Idle())
 	if errors.Is(err, ErrConflict) {
 		// Somebody found it stale. The next turn begins with what they wrote.
 		return nil

@@ -148,20 +148,22 @@ func (s *site) Load(context.Context, string) (writer.Record, string, error) {
 	if s.version == 0 {
 		return writer.Record{}, "", nil
 	}
-	return s.record, strconv.Itoa(s.version), nil
+	return s.record, s.versionNow(), nil
 }
 
 // Store replaces it.
 func (s *site) Store(_ context.Context, _ string, r writer.Record, version string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if have := strconv.Itoa(s.version); version != have && (version != "" || s.version != 0) {
+	if version != s.versionNow() && (version != "" || s.version != 0) {
 		return "", san.ErrConflict
 	}
 	s.record = r
 	s.version++
-	return strconv.Itoa(s.version), nil
+	return s.versionNow(), nil
 }
+
+func (s *site) versionNow() string { return "lease/" + strconv.Itoa(s.version) }
 
 // provision makes a volume as CSI does: made and held by the writer, zeroed there, then ready, and nobody's.
 func (s *site) provision(name string, bytes int64) sharedlun.Volume {

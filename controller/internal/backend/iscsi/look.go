@@ -208,8 +208,8 @@ func (b *Backend) readVia(ctx context.Context, via string, ref sharedlun.Ref, v 
 	}
 	contents, err := b.Agents.Contents(ctx, via, ref)
 	if g := contents.Group; err == nil && g != nil && g.UUID == ref.UUID {
-		if why := v.Seen().Record.Older(g.Sequence); why != "" {
-			err = fmt.Errorf("node %s: %w: %s", via, errOlder, why)
+		if why := v.Seen().Record.Noted.Older(via, *g); why != "" {
+			err = fmt.Errorf("%w: %s", errOlder, why)
 		}
 	}
 	return contents, keys, err

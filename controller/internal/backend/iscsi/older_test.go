@@ -15,7 +15,7 @@ import (
 type changedUntil uint64
 
 func (c changedUntil) Load(context.Context, string) (writer.Record, string, error) {
-	return writer.Record{Epoch: 1, Writer: "n1", Sequence: uint64(c)}, "1", nil
+	return writer.Record{Epoch: 1, Writer: "n1", Noted: writer.Mark{Group: iscsitest.GroupUUID, Sequence: uint64(c)}}, "lease/1", nil
 }
 
 // TestObserve_olderGroup: a group that is older than the one that was changed last is none that is known.

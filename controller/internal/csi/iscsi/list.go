@@ -40,8 +40,8 @@ func (b *Backend) group(ctx context.Context, s storage) (sharedlun.Group, error)
 	for _, m := range members {
 		seen, err := b.Nodes.Contents(ctx, m.Node, s.ref)
 		switch {
-		case err == nil && seen.Group != nil && seen.Group.UUID == s.ref.UUID && record.Older(seen.Group.Sequence) != "":
-			return sharedlun.Group{}, volume.Refuse(volume.Unavailable, "Iscsi %s: %s", s.name(), record.Older(seen.Group.Sequence))
+		case err == nil && seen.Group != nil && seen.Group.UUID == s.ref.UUID && record.Noted.Older(m.Node, *seen.Group) != "":
+			return sharedlun.Group{}, volume.Refuse(volume.Unavailable, "Iscsi %s: %s", s.name(), record.Noted.Older(m.Node, *seen.Group))
 		case err == nil && seen.Group != nil && seen.Group.UUID == s.ref.UUID:
 			return *seen.Group, nil
 		case err == nil:

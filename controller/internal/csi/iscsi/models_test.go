@@ -2,8 +2,8 @@ package iscsi_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 
 	"quarry.storage/quarry/controller/internal/agents"
@@ -52,6 +52,8 @@ type leases struct {
 	mu      sync.Mutex
 	records map[string]writer.Record
 	version int
+	// made counts the records that were made.
+	made int
 	// loads and stores are how often the API server was asked, and written to.
 	loads, stores int
 }
@@ -67,7 +69,7 @@ func (l *leases) Load(_ context.Context, ownerUID string) (writer.Record, string
 	if !ok {
 		return writer.Record{}, "", nil
 	}
-	return r, strconv.Itoa(l.version), nil
+	return r, l.versionNow(), nil
 }
 
 // Store replaces the record of a version.
@@ -75,13 +77,18 @@ func (l *leases) Store(_ context.Context, ownerUID string, r writer.Record, vers
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stores++
-	if _, ok := l.records[ownerUID]; ok != (version != "") || ok && version != strconv.Itoa(l.version) {
+	if _, ok := l.records[ownerUID]; ok != (version != "") || ok && version != l.versionNow() {
 		return "", san.ErrConflict
+	}
+	if version == "" {
+		l.made++
 	}
 	l.version++
 	l.records[ownerUID] = r
-	return strconv.Itoa(l.version), nil
+	return l.versionNow(), nil
 }
+
+func (l *leases) versionNow() string { return fmt.Sprintf("lease-%d/%d", l.made, l.version) }
 
 // written is how often a record was written.
 func (l *leases) written() int {

@@ -45,7 +45,7 @@ type Facts struct {
 	Read bool
 	// GroupEpoch is the group's epoch, and WriterPromised the one that the writer has promised.
 	GroupEpoch, WriterPromised uint64
-	// Older says why the group that was read is not the one that was changed last; empty when it may be. See Record.Older.
+	// Older says why the group that was read is not the one that was changed last; empty when it may be. See Mark.Older.
 	Older string
 }
 

@@ -165,16 +165,43 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestRecord_sequence: whatever becomes of a record, it keeps what says that a group is older.
-func TestRecord_sequence(t *testing.T) {
-	r := Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}, Sequence: 9}
+// TestRecord_noted: whatever becomes of a record, it keeps what says that a group is older.
+func TestRecord_noted(t *testing.T) {
+	at := func(sequence uint64) sharedlun.Group { return sharedlun.Group{UUID: "g", Sequence: sequence} }
+	r := Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}, Noted: Mark{"g", 9}}
 	for name, next := range map[string]Record{"idle": r.Idle(), "another epoch": r.next("n3", "engine", "n2"), "a node yielded": r.without("n1")} {
-		if next.Older(8) == "" || next.Older(9) != "" || next.Older(10) != "" {
+		if next.Noted.Older("n1", at(8)) == "" || next.Noted.Older("n1", at(9)) != "" || next.Noted.Older("n1", at(10)) != "" {
 			t.Errorf("%s: %+v", name, next)
 		}
 	}
-	if r.Equal(Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}}) || (Record{}).Older(0) != "" {
-		t.Error("a record without a sequence number")
+	if r.Equal(Record{Epoch: 5, Writer: "n2", Taken: "csi", Pending: []string{"n1"}}) {
+		t.Error("a record that notes nothing")
+	}
+	// A number without a group is of no version that was released.
+	for _, m := range []Mark{{}, {"other", 9}, {"", 9}} {
+		if why := m.Older("n1", at(1)); why != "" {
+			t.Errorf("%+v: %s", m, why)
+		}
+	}
+}
+
+// TestMark_Or: of two marks of a group the further one counts, and one of another group does not replace what is noted.
+func TestMark_Or(t *testing.T) {
+	for _, c := range []struct{ m, or, want Mark }{
+		{Mark{"g", 3}, Mark{"g", 4}, Mark{"g", 4}},
+		{Mark{"g", 4}, Mark{"g", 3}, Mark{"g", 4}},
+		{Mark{"other", 9}, Mark{"g", 3}, Mark{"g", 3}},
+		{Mark{"g", 3}, Mark{"other", 9}, Mark{"g", 3}},
+		{Mark{"other", 9}, Mark{}, Mark{"other", 9}},
+		{Mark{"", 9}, Mark{"g", 3}, Mark{"g", 3}},
+		{Mark{}, Mark{"other", 9}, Mark{}},
+	} {
+		if got := c.m.Or(c.or, "g"); got != c.want {
+			t.Errorf("%+v or %+v is %+v", c.m, c.or, got)
+		}
+	}
+	if got := (Mark{"g", 3}).Or(Mark{"", 9}, ""); got != (Mark{"g", 3}) {
+		t.Errorf("of no group: %+v", got)
 	}
 }
 
