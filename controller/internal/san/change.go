@@ -186,9 +186,13 @@ func (t *Turn) releaseFenced(ctx context.Context, hold sharedlun.Hold, unmap err
 		return unmap
 	}
 	if t.runs(hold.Node) && !cutOff(unmap) {
+		now := "it answers"
+		if t.known(hold.Node).ReportedBootID == "" {
+			now = "it is not known yet whether its agent answers"
+		}
 		return errors.Join(unmap, &decide.Fault{
 			Kind: decide.FaultUnavailable, Node: hold.Node, Call: "take a volume from a fenced node",
-			Message: "a person vouched that the node is off, and it answers; no key keeps it from writing to the volume. It is asked again: boot it if it does not unmap the volume",
+			Message: "a person vouched that the node is off, and " + now + "; no key keeps it from writing to the volume. It is asked again: boot it if it answers and does not unmap the volume",
 		})
 	}
 	return t.Change(ctx, sharedlun.Change{Release: &sharedlun.Release{Hold: hold, FencedBootID: bootID}})

@@ -51,10 +51,10 @@ func (t *Turn) doubt() {
 	}
 }
 
-// runs reports whether a node that is fenced answers, and nothing keeps it from writing: where nobody has reserved the LUN, only a person's word says that it is off. The keys
+// runs reports whether a node that is fenced answers, or may do so yet, and nothing keeps it from writing: where nobody has reserved the LUN, only a person's word says that it is off. The keys
 // have been read.
 func (t *Turn) runs(node string) bool {
-	return t.keys != nil && t.keys.err == nil && !t.keys.reservation.Held() && t.known(node).ReportedBootID != ""
+	return t.keys != nil && t.keys.err == nil && !t.keys.reservation.Held() && t.known(node).mayAnswer()
 }
 
 // cutOff reports whether an agent that was asked to unmap a volume of a fenced node said that somebody has the volume open: it has ended its I/O then. A call that it refused for any other reason, or did not

@@ -22,10 +22,13 @@ func TestSan_fencedWriterWithoutKeys(t *testing.T) {
 	before := f.group.Sequence
 	_, err := s.Attach(t.Context(), ref, "a", "n2")
 	wantFault(t, err, decide.FaultUnavailable, "may still run on n1 (another call is at work)")
+	f.silent["n1"], f.members[0].TooEarly = true, true
+	_, early := s.Attach(t.Context(), ref, "a", "n2")
+	wantFault(t, early, decide.FaultUnavailable, "may still run on n1 (no connection)")
 	if f.group.Sequence != before {
 		t.Errorf("changed in epoch %d beside a change of n1", f.group.Epoch)
 	}
-	f.silent["n1"] = true
+	f.members[0].TooEarly = false
 	if _, err := s.Attach(t.Context(), ref, "a", "n2"); err != nil {
 		t.Error(err)
 	}
@@ -56,6 +59,10 @@ func TestSan_fencedWithoutKeys(t *testing.T) {
 				f.refuse = func(node string) error { return f.fault(decide.FaultUnavailable, node, "unmap", "deadline exceeded") }
 			},
 			kind: decide.FaultUnavailable, says: "deadline exceeded",
+		},
+		"the connection to its agent is being made": {
+			change: func(f *fleet) { f.silent["n2"], f.members[1].TooEarly = true, true },
+			kind:   decide.FaultUnavailable, says: "no connection",
 		},
 		"it answers only once it was asked": {
 			change: func(f *fleet) {
@@ -88,11 +95,11 @@ func TestSan_fencedWithoutKeys(t *testing.T) {
 				t.Error(err)
 			}
 			if !c.frees {
-				if wantFault(t, err, c.kind, c.says); err == nil || !strings.Contains(err.Error(), "boot it") {
+				if wantFault(t, err, c.kind, c.says); err == nil || !strings.Contains(err.Error(), "It is asked again") {
 					t.Errorf("%v does not say what to do", err)
 				}
 			}
-			f.refuse = nil
+			f.refuse, f.members[1].TooEarly = nil, false
 			if err := s.Detach(t.Context(), ref, "a", "n2"); err != nil {
 				t.Error(err)
 			}

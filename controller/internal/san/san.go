@@ -30,6 +30,8 @@ type Member struct {
 	// Up is true while the agent answers, its boot is the one that the key was granted for, and the node is not being removed. It says nothing of the LUN: that the
 	// agent has lost it shows when it is asked for something.
 	Up bool
+	// TooEarly is true while it is not known yet whether the agent answers, or in which boot: the connection is being made. The node reports no boot then, and may run all the same.
+	TooEarly bool
 	// Maintenance is true while somebody asked for it: the node is not the writer, and gets no volume.
 	Maintenance bool
 	// Fenced is true once the key was taken off, until the node gets another one. It counts only as long as the keys on the LUN agree.
@@ -43,6 +45,9 @@ type Member struct {
 func (m Member) Usable() bool {
 	return writer.Standing{Answers: m.Up, Admitted: m.Key != 0 || m.Unfenced, Fenced: m.Fenced, Maintenance: m.Maintenance}.MayChange()
 }
+
+// mayAnswer reports whether the agent answers, or it is not known yet whether it does.
+func (m Member) mayAnswer() bool { return m.ReportedBootID != "" || m.TooEarly }
 
 // earlier returns the keys of boots before the one that the node reports now, as far as they are on record.
 func (m Member) earlier() []uint64 {

@@ -144,6 +144,7 @@ func (f Fleet) member(ctx context.Context, m *v1alpha1.Member, removed bool, eve
 	if n.Up() {
 		out.ReportedBootID = n.BootID
 	}
+	out.TooEarly = n.Agent == decide.AgentConnecting || n.Up() && n.BootID == ""
 	r := m.Spec.Reservation
 	if r == nil {
 		return out, nil

@@ -66,6 +66,7 @@ func TestFleet(t *testing.T) {
 	up := agents{
 		"n1": {Agent: decide.AgentUp, BootID: "b1"}, "n2": {Agent: decide.AgentUp, BootID: "b2"}, "n3": {Agent: decide.AgentUnreachable, BootID: "b1"},
 		"n4": {Agent: decide.AgentUp, BootID: "b1"}, "n5": {Agent: decide.AgentUp, BootID: "b1"}, "n6": {Agent: decide.AgentUp, BootID: "b2"},
+		"n7": {Agent: decide.AgentConnecting}, "n8": {Agent: decide.AgentUp},
 	}
 	of := func(machine string) *v1alpha1.MemberReservation {
 		return &v1alpha1.MemberReservation{Key: "00000000000000a1", BootID: "b1", Machine: machine, Unfenced: true}
@@ -89,6 +90,12 @@ func TestFleet(t *testing.T) {
 			Stranger: `its Node does not say which machine it is in boot "b2", and machine ` + m1 + `, which had the name of the node, may still use the LUN`,
 		}}, false},
 		"a silent agent":                {[]*v1alpha1.Member{member("n3", false, key("00000000000000a1"))}, []san.Member{{Node: "n3", Credential: sharedlun.Credential{Key: 0xa1}, BootID: "b1"}}, false},
+		"too early to say":              {[]*v1alpha1.Member{member("n7", false, fenced)}, []san.Member{{Node: "n7", Credential: sharedlun.Credential{Key: 0xff}, BootID: "b1", Fenced: true, TooEarly: true}}, false},
+		"too early to say, without key": {[]*v1alpha1.Member{member("n7", false, nil)}, []san.Member{{Node: "n7", TooEarly: true}}, false},
+		"it did not tell its boot yet": {[]*v1alpha1.Member{member("n8", false, fenced)}, []san.Member{{
+			Node: "n8", Credential: sharedlun.Credential{Key: 0xff}, BootID: "b1", Fenced: true, TooEarly: true,
+			Stranger: `it is not known which machine was in boot "b1" of the node, and that one may still use the LUN`,
+		}}, false},
 		"no key":                        {[]*v1alpha1.Member{member("n1", false, nil)}, []san.Member{{Node: "n1", ReportedBootID: "b1"}}, false},
 		"a fenced node":                 {[]*v1alpha1.Member{member("n4", false, fenced)}, []san.Member{{Node: "n4", Credential: sharedlun.Credential{Key: 0xff}, BootID: "b1", ReportedBootID: "b1", Up: true, Fenced: true}}, false},
 		"a target without reservations": {[]*v1alpha1.Member{member("n4", false, without)}, []san.Member{{Node: "n4", Credential: sharedlun.Credential{Unfenced: true}, BootID: "b1", ReportedBootID: "b1", Up: true}}, false},
