@@ -201,7 +201,7 @@ const (
 	ReasonLunNotEmpty = "LunNotEmpty"
 	// ReasonLunInUse: somebody uses the LUN on a node, or that is not known of a node that sees it, and it is not ours yet.
 	ReasonLunInUse = "LunInUse"
-	// ReasonGroupUnreadable: no initiator can read the volume group.
+	// ReasonGroupUnreadable: no initiator can read the volume group, or one sees an earlier state of it.
 	ReasonGroupUnreadable = "GroupUnreadable"
 	// ReasonRecordConflict: Members have different LUNs or groups on record; or volumes name different groups, and no Member has one.
 	ReasonRecordConflict = "RecordConflict"

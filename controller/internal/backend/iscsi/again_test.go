@@ -23,8 +23,8 @@ type watched struct {
 	volumes []backend.Volume
 }
 
-func watch(t *testing.T) *watched {
-	w := &watched{site: newSite(t, "n1")}
+func watch(t *testing.T, more ...string) *watched {
+	w := &watched{site: newSite(t, append([]string{"n1"}, more...)...)}
 	w.san.Strike = func(call, node string, _ bool) error {
 		if slices.Contains(w.failing, call) {
 			return &decide.Fault{Kind: decide.FaultBusy, Node: node, Call: call, Message: "another call is at work"}

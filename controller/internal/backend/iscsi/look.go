@@ -177,13 +177,21 @@ func (b *Backend) read(ctx context.Context, v *iscsi.View) iscsi.Reading {
 		out.Tried = true
 		contents, keys, err := b.readVia(ctx, via, ref, v)
 		if err == nil {
-			return iscsi.Reading{At: now, Good: b.Now(), Via: via, Known: true, Tried: true, Contents: contents, Keys: keys}
+			// The writer may see an earlier state, and then changes nothing.
+			return iscsi.Reading{At: now, Good: b.Now(), Via: via, Known: true, Older: out.Older, Tried: true, Contents: contents, Keys: keys}
 		}
-		out.Problem = err.Error()
-		if errors.Is(err, errOlder) {
-			// What was read before is not so any more, and nobody may be told that it is.
-			last.Known = false
+		switch older, is := errors.AsType[*olderError](err); {
+		case is && out.Older == "":
+			out.Older = older.Error() + "."
+		case is:
+			out.Older += " Node " + via + " sees it so, too."
+		default:
+			out.Problem = err.Error()
 		}
+	}
+	if out.Older != "" {
+		// What was read before is not so any more, and nobody may be told that it is.
+		out.Problem, last.Known = out.Older, false
 	}
 	if out.Tried {
 		out.Failures = last.Failures + 1
@@ -195,8 +203,10 @@ func (b *Backend) read(ctx context.Context, v *iscsi.View) iscsi.Reading {
 	return out
 }
 
-// errOlder means that a node sees an earlier state of the LUN.
-var errOlder = errors.New("it sees an earlier state of the LUN")
+// olderError means that a node sees an earlier state of the LUN.
+type olderError struct{ why string }
+
+func (e *olderError) Error() string { return e.why }
 
 // readVia reads the LUN through one node. A group that is older than the record says is none that anything may be decided on: the record was read before.
 func (b *Backend) readVia(ctx context.Context, via string, ref sharedlun.Ref, v *iscsi.View) (sharedlun.Contents, sharedlun.Reservation, error) {
@@ -209,7 +219,7 @@ func (b *Backend) readVia(ctx context.Context, via string, ref sharedlun.Ref, v 
 	contents, err := b.Agents.Contents(ctx, via, ref)
 	if g := contents.Group; err == nil && g != nil && g.UUID == ref.UUID {
 		if why := v.Seen().Record.Noted.Older(via, *g); why != "" {
-			err = fmt.Errorf("%w: %s", errOlder, why)
+			err = &olderError{why}
 		}
 	}
 	return contents, keys, err

@@ -104,6 +104,8 @@ func (v *View) lunReady(hosts []backend.HostHealth) metav1.Condition {
 func (v *View) recorded(t string) metav1.Condition {
 	r := v.seen.Reading
 	switch g := r.Contents.Group; {
+	case r.Older != "":
+		return no(t, v1alpha1.ReasonGroupUnreadable, "The volume group may not be changed: "+r.Older+" Node "+r.Via+" reads it as it was.")
 	case g == nil:
 		return no(t, v1alpha1.ReasonVolumeGroupLost, fmt.Sprintf(
 			"Volume group %s is on record, and is not on the LUN. %s Nothing is done until it is back.", v.rec.group, r.Contents.Content))

@@ -169,6 +169,8 @@ type Reading struct {
 	Via      string
 	Known    bool
 	Problem  string
+	// Older says which nodes saw an earlier state of the LUN in the last attempt, and what to do; empty when none did. Another node may have read it as it was.
+	Older string
 	// Tried is true when a node was asked in the last attempt, and Failures is how many attempts in a row failed in which one was.
 	Tried    bool
 	Failures int
