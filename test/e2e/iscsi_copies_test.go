@@ -78,7 +78,7 @@ func TestIscsiSnapshotAndClone(t *testing.T) {
 		waitVolumeGone(t, v)
 	}
 	for _, n := range nodes {
-		if out := mappedOn(t, n); out != "" {
+		if out := mappedOn(t, i, n); out != "" {
 			t.Errorf("left on %s: %s", n, out)
 		}
 	}

@@ -46,10 +46,13 @@ func block(c *corev1.PersistentVolumeClaim) {
 	c.Spec.VolumeMode = &mode
 }
 
-// mappedOn are the devices of a node that stand for volumes on shared LUNs. Those of a Cluster's volumes begin with quarry--.
-func mappedOn(t *testing.T, node string) string {
+// mappedOn are the devices of a node that stand for volumes on the LUN of an Iscsi: other journeys have volumes on theirs meanwhile. Devices of a Cluster's volumes begin with quarry--.
+func mappedOn(t *testing.T, i *v1alpha1.Iscsi, node string) string {
 	t.Helper()
-	return onNode(t, node, "dmsetup ls | grep ^quarry-[0-9A-Za-z] || true")
+	out := onNode(t, node, `for link in /dev/disk/by-path/*-iscsi-`+i.Spec.IQN+`-lun-*; do [ ! -e "$link" ] || basename "$(readlink -f "$link")"; done | sort -u > /run/lun-`+i.Name+`
+		[ -s /run/lun-`+i.Name+` ] || echo "no LUN of `+i.Name+` is seen"
+		for map in $(dmsetup ls | cut -f1 | grep ^quarry-[0-9A-Za-z]); do dmsetup deps -o devname "$map" | grep -qwFf /run/lun-`+i.Name+` && echo "$map"; done; true`)
+	return strings.TrimSpace(out)
 }
 
 // TestIscsiVolumeMoves follows a filesystem and a raw device from their claims to their end: several pods of one node use them at the same time, they
@@ -84,7 +87,7 @@ func TestIscsiVolumeMoves(t *testing.T) {
 	if out := logs(second); out != "kept\nraw-data" {
 		t.Errorf("on the other node it reads %q", out)
 	}
-	if out := mappedOn(t, "n2"); out != "" {
+	if out := mappedOn(t, i, "n2"); out != "" {
 		t.Errorf("left on the node that it was moved from: %s", out)
 	}
 	remove(t, second)
@@ -93,7 +96,7 @@ func TestIscsiVolumeMoves(t *testing.T) {
 	for _, v := range volumes {
 		waitVolumeGone(t, v)
 	}
-	if out := mappedOn(t, "n3"); out != "" {
+	if out := mappedOn(t, i, "n3"); out != "" {
 		t.Errorf("left: %s", out)
 	}
 }
