@@ -31,7 +31,7 @@ func TestGuard_killed(t *testing.T) {
 	}
 }
 
-// TestUnmap_uncut: a device that is open and could not be made to return errors is not told of as one that is open and does.
+// TestUnmap_uncut: a device that is open and could not be made to return errors is not reported as one that is open and does.
 func TestUnmap_uncut(t *testing.T) {
 	for steps := range 6 {
 		c, _, a, _ := started(t)

@@ -241,7 +241,7 @@ func (s *Service) Unmap(ctx context.Context, ref sharedlun.Ref, volume string, s
 	}
 	if err := s.cfg.Devices.Remove(ctx, ref.UUID, volume); err != nil {
 		if cut != nil {
-			// Whoever asked may not take it that the device returns errors, as one does that is in use.
+			// The caller must not conclude that the device returns errors, as one does that is in use.
 			err = fmt.Errorf("%w: %w (its I/O did not end: %w)", sharedlun.ErrUnknown, err, cut)
 		}
 		return unknown(err)

@@ -34,7 +34,7 @@ type Facts struct {
 	// KeysRead is true when the writer told this process the keys on the LUN. Doubts are then why the fence of a node does not count; see Doubt.
 	KeysRead bool
 	Doubts   map[string]string
-	// Runs are those that are fenced, answer all the same or may do so yet, and are kept from writing by nothing: without keys only a person's word says that a node is off.
+	// Runs are those that are fenced, answer all the same or may do so yet, and can still write: without keys only a person's word says that a node is off.
 	Runs map[string]bool
 	// Promised are those that said, to this process, that they refuse every epoch older than this one. One that is newer than the record's says that the
 	// record is old.
