@@ -79,7 +79,7 @@ func TestReadWriteOncePod(t *testing.T) {
 // TestAgentRestartDuringWrites: the agent of the node is replaced while a pod writes, as in an upgrade. The pod does not notice, and the
 // new agent finds the volume as it is: it expands it, and takes it away in the end.
 func TestAgentRestartDuringWrites(t *testing.T) {
-	turn(t, 0, 10)
+	turn(t, 0, 20)
 	node := lease(t)
 	create(t, newCluster("steady", node))
 	waitReady(t, "steady", limitPod)

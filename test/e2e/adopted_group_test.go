@@ -22,7 +22,7 @@ const adoptedNode = "n3"
 // pod writes, and the volume is read back. Then the disks are those of a copy, with a UUID of its own: a person gives the recorded group up for it. The
 // claim of a volume that was given up goes, the copy of another one stays, and is read back once a person names it.
 func TestAdoptedGroup(t *testing.T) {
-	turn(t, 0, 10)
+	turn(t, 10, 20)
 	const name = "adopted"
 	const group = v1alpha1.DefaultVolumeGroupPrefix + name
 	d := plug(t, adoptedNode, newImage(t, name, 1<<30), "scsi")

@@ -156,7 +156,7 @@ func TestAgentAccountMayDoNothingElse(t *testing.T) {
 
 // TestPowerCut takes the power from a node: the member goes offline, the others go on, and it comes back by itself.
 func TestPowerCut(t *testing.T) {
-	turn(t, 7, 10)
+	turn(t, 7, 20)
 	const name = "power-cut"
 	create(t, newCluster(name, nodes...))
 	waitReady(t, name, limitReady)

@@ -30,7 +30,7 @@ type original struct {
 // TestRestoreOnManyNodes: a restore or a clone can be made on the node of its source only, and the scheduler does not know which one that
 // is. Forty of them at once, of sources on three nodes, are all bound there, and the pods that use them say nothing about nodes.
 func TestRestoreOnManyNodes(t *testing.T) {
-	turn(t, 8, 10)
+	turn(t, 8, 20)
 	const name, perKind, size = "many", 20, "32Mi"
 	create(t, thinCluster(name, v1alpha1.ThinPoolSpec{Percent: ptr.To[int32](80), OverprovisionRatio: "2.0"}, nodes...))
 	waitReady(t, name, limitPod)

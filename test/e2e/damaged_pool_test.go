@@ -28,7 +28,7 @@ const spoil = `export LVM_SYSTEM_DIR=/var/lib/quarry/lvm
 // TestDamagedPoolIsRepairedByApproval: the metadata of a thin pool begins with zeroes. The agent does not activate it, the Cluster names the claims, and
 // nothing is done until a person approves the repair. Then the volumes hold what they held, and the old metadata is kept.
 func TestDamagedPoolIsRepairedByApproval(t *testing.T) {
-	turn(t, 5, 10)
+	turn(t, 5, 20)
 	const name = "damaged"
 	d := plug(t, slotNode, newImage(t, "pool", 1<<30), "ubd")
 	c := thinCluster(name, v1alpha1.ThinPoolSpec{Percent: ptr.To[int32](60), OverprovisionRatio: "1.0"}, slotNode)

@@ -18,7 +18,7 @@ import (
 // TestDeadDiskLeavesOthersUsable: one of two disks of a group dies. The volumes that are on the other one are mounted and deleted as before, and none
 // grows. The Cluster names the claim that lost a part. After an approval the group goes on without the disk, and the volume grows that was to.
 func TestDeadDiskLeavesOthersUsable(t *testing.T) {
-	turn(t, 4, 10)
+	turn(t, 14, 20)
 	s := newSlotted(t, "dead")
 	first := slotOf(t, s.disk)
 	// Made while there is no other disk, so that all of it is on the first one.

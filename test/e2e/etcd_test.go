@@ -76,7 +76,7 @@ type etcdJourney struct {
 // TestStatefulClusterRunsEtcd runs three members of etcd on local volumes while a writer writes. A node reboots, one is drained, the image rolls, and two nodes
 // die one after the other. After each, every member has every key that was acknowledged, and no write was refused for longer than the grace.
 func TestStatefulClusterRunsEtcd(t *testing.T) {
-	turn(t, 1, 10)
+	turn(t, 1, 20)
 	loadEtcd(t)
 	create(t, newCluster("quorum", nodes...))
 	waitReady(t, "quorum", limitPod)

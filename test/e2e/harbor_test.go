@@ -57,7 +57,7 @@ type harborJourney struct {
 // removed, while a HarborCluster exists; each takes its child up and makes what it makes. No PostgreSQL, MinIO and Harbor runs in the pods. At the end the
 // garbage collector of a real Kubernetes orphans one HarborCluster, and another one is removed with its data.
 func TestHarborClusterOnRealOperators(t *testing.T) {
-	turn(t, 2, 10)
+	turn(t, 2, 20)
 	h := &harborJourney{images: map[string]string{}}
 	for _, name := range []string{"postgres-v1.9.0", "postgres-v1.15.0", "redis-v1.2.4", "harbor-v1.3.0"} {
 		h.images[name] = loadOperator(t, name)

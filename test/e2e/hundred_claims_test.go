@@ -24,7 +24,7 @@ const annotationSelectedNode = "volume.kubernetes.io/selected-node"
 // TestHundredClaims makes a hundred claims at once, spread over the nodes as a scheduler would, and prints how long they take to be
 // Bound; then it deletes them at once.
 func TestHundredClaims(t *testing.T) {
-	turn(t, 0, 10)
+	turn(t, 10, 20)
 	const count = 100
 	labels := client.MatchingLabels{"test": "hundred"}
 	create(t, newCluster("hundred", nodes...))

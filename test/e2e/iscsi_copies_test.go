@@ -17,7 +17,7 @@ import (
 // TestIscsiSnapshotAndClone: a snapshot of a volume in use waits, and says for what; once the pod has ended, it is made, and so is a clone. Both have what was there at their
 // moments, go their own ways, move between nodes, and outlive their volume. Nothing is left on the nodes, and on the LUN.
 func TestIscsiSnapshotAndClone(t *testing.T) {
-	turn(t, 8, 10)
+	turn(t, 8, 20)
 	useServer(t)
 	i := lun(t, "copied", "--size", "512M")
 	origin, raw := claim(t, "copied-origin", i.Name, "48Mi"), claim(t, "copied-raw", i.Name, "16Mi", block)

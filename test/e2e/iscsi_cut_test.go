@@ -144,7 +144,7 @@ func keepBack(t *testing.T, target, node string, v *corev1.PersistentVolume) (re
 // TestIscsiNetworkCut: a node loses everybody but its volume, and goes on writing. It keeps the volume until a person vouches that it is off, which is
 // wrong here. The target refuses it from then on, also what it had written before and what comes late. The next node has all that it had synced, and it gets nothing back before it is booted.
 func TestIscsiNetworkCut(t *testing.T) {
-	turn(t, 4, 10)
+	turn(t, 14, 20)
 	ownServer(t)
 	i := lun(t, "cut", "--size", "256M")
 	victim := spareNode(t, v1alpha1.DriverISCSI)

@@ -44,7 +44,7 @@ func outOfService(t *testing.T, node string) (back func()) {
 // TestIscsiNodeDies takes the power of the node that writes. Nothing else gets the volume until a person vouches that the node is off; then it is fenced,
 // the data is there on another node, and the node that returns is an initiator again.
 func TestIscsiNodeDies(t *testing.T) {
-	turn(t, 1, 5)
+	turn(t, 9, 10)
 	ownServer(t)
 	i := lun(t, "dies-lun", "--size", "256M")
 	victim := spareNode(t, v1alpha1.DriverISCSI)
@@ -92,7 +92,7 @@ func TestIscsiNodeDies(t *testing.T) {
 
 // TestIscsiTargetRestarts stops the target while a pod writes. The Iscsi is Warning and names it; the pod goes on by itself when the target is back.
 func TestIscsiTargetRestarts(t *testing.T) {
-	turn(t, 6, 10)
+	turn(t, 10, 20)
 	ownServer(t)
 	i := lun(t, "restarts", "--size", "256M")
 	c := claim(t, "restarts", i.Name, "32Mi")
@@ -121,7 +121,7 @@ func TestIscsiTargetRestarts(t *testing.T) {
 
 // TestIscsiChap: a wrong password is said, and no word of it is; the right one is used without a restart; it changes while a pod writes.
 func TestIscsiChap(t *testing.T) {
-	turn(t, 8, 10)
+	turn(t, 13, 20)
 	ownServer(t)
 	const wrong, right, later = "wrong-password-1", "right-password-1", "later-password-1"
 	i := target(t, "chap", "--size", "256M", "--chap", "joe:"+right)
@@ -148,7 +148,7 @@ func TestIscsiChap(t *testing.T) {
 
 // TestIscsiWipedLunIsNotReused puts another LUN under the number of the recorded one. Nobody makes anything on it, and nothing counts as gone.
 func TestIscsiWipedLunIsNotReused(t *testing.T) {
-	turn(t, 7, 10)
+	turn(t, 16, 20)
 	ownServer(t)
 	i := lun(t, "wiped-lun", "--size", "256M")
 	c := claim(t, "wiped-lun", i.Name, "32Mi")

@@ -105,7 +105,7 @@ const killedNode = "n2"
 // TestIscsiAgentKilledBetweenSteps kills the agent before, and then after, each command of a kind: those that change the group on the LUN, and those that make and end sessions and devices; and once
 // more at each change of the reservations, which the agent does not know of yet. That goes from the first login to the last logout, with a volume that is made, used, grown, detached, attached again and deleted.
 func TestIscsiAgentKilledBetweenSteps(t *testing.T) {
-	turn(t, 9, 10)
+	turn(t, 9, 20)
 	ownServer(t)
 	for _, node := range nodes {
 		onNode(t, node, "mkdir -p "+killDir+" && cd "+killDir+" && cat > lvm <<'END'\n"+changesKiller+`END
@@ -126,7 +126,7 @@ func TestIscsiAgentKilledBetweenSteps(t *testing.T) {
 		{"node", "after", []string{"iscsiadm new", "iscsiadm login", "iscsiadm logout", "iscsiadm delete", "dmsetup create", "dmsetup load", "dmsetup suspend", "dmsetup resume", "dmsetup remove"}},
 	} {
 		t.Run(m.kind+"-"+m.mode, func(t *testing.T) {
-			turn(t, uint64(9+10*i), 50)
+			turn(t, uint64(9+20*i), 100)
 			liveWithKills(t, m.kind, m.mode, m.want)
 		})
 	}

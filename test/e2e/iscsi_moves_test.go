@@ -15,7 +15,7 @@ import (
 // TestIscsiPodMovesBetweenNodes: the data follows the pod, which is ended in the middle of its writes each time, and the volume is on one node at a time.
 // The pod writes under the load of fio, and verifies with it what the one before wrote. It grows on the way. When all is deleted, nothing is left on the nodes and on the LUN.
 func TestIscsiPodMovesBetweenNodes(t *testing.T) {
-	turn(t, 3, 10)
+	turn(t, 3, 20)
 	moves := 20
 	if os.Getenv("QUARRY_TEST_TURN") != "" {
 		// Where journeys take turns, one has little time.

@@ -51,7 +51,7 @@ func doctorSaysOfPaths(t *testing.T, node string) {
 // TestIscsiPathLost takes one of two paths to the LUN away, then brings it back and takes the other. The pod writes on, the Iscsi names the path that is down,
 // and is Running again by itself.
 func TestIscsiPathLost(t *testing.T) {
-	turn(t, 7, 10)
+	turn(t, 7, 20)
 	ownServer(t)
 	runMultipathd(t)
 	i := target(t, "paths", "--size", "256M", "--portals", "2")

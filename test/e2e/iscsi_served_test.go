@@ -18,7 +18,7 @@ import (
 // TestIscsiServedBehindLostTarget ends iscsid on a node while one of two targets is gone. The next one takes the session of the other target in its care all the same, and the pod
 // goes on: that target is lost then, and comes back to the same session. Once the first target is back both are served, without a word of a person.
 func TestIscsiServedBehindLostTarget(t *testing.T) {
-	turn(t, 0, 10)
+	turn(t, 0, 20)
 	ownServer(t)
 	const node = "n1"
 	gone, behind := lun(t, "gone", "--size", "256M"), lun(t, "behind", "--size", "256M")

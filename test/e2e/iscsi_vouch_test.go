@@ -19,7 +19,7 @@ import (
 
 // TestIscsiTargetWithoutReservations: nothing but a person's word keeps a silent node from writing, so it takes the taint and an approved plan.
 func TestIscsiTargetWithoutReservations(t *testing.T) {
-	turn(t, 5, 10)
+	turn(t, 5, 20)
 	ownServer(t)
 	i := target(t, "unreserved", "--size", "256M", "--no-reservations")
 	create(t, i)
@@ -97,7 +97,7 @@ func waitVouch(t *testing.T, i *v1alpha1.Iscsi, action string) (digest string) {
 // TestIscsiControllerFailover ends the controllers and the CSI controller at once, without a word, while claims are made, while pods come, and while all of
 // it goes. Every volume has extents of its own, every pod reads what it wrote, and nothing is left.
 func TestIscsiControllerFailover(t *testing.T) {
-	turn(t, 6, 10)
+	turn(t, 6, 20)
 	const count = 4
 	ownServer(t)
 	i := lun(t, "failover", "--size", "256M")

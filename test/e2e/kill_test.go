@@ -32,7 +32,7 @@ exit $code
 // TestAgentKilledBetweenCommands kills the agent of a node before and after each command that prepares and removes two disks. The
 // Cluster must end up Running, and gone with its disks clean, every time.
 func TestAgentKilledBetweenCommands(t *testing.T) {
-	turn(t, 5, 10)
+	turn(t, 15, 20)
 	for _, node := range nodes {
 		onNode(t, node, "mkdir -p "+killDir+" && cat > "+killDir+"/lvm <<'END'\n"+killer+"END\nchmod +x "+killDir+"/lvm")
 		arm(t, node, "before", 0)

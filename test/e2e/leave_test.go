@@ -83,7 +83,7 @@ func TestMemberLeavesAndReturns(t *testing.T) {
 
 // TestTypoInHostsCondemnsNothing: a name that is wrong in a manifest is told, and the host that is missing in it keeps everything.
 func TestTypoInHostsCondemnsNothing(t *testing.T) {
-	turn(t, 4, 10)
+	turn(t, 12, 20)
 	const name = "typo"
 	const group = v1alpha1.DefaultVolumeGroupPrefix + name
 	c := newCluster(name, "n1", "n2")
@@ -168,7 +168,7 @@ func TestMemberDeletionIsTheLatch(t *testing.T) {
 
 // TestHostSelector: nodes join and leave by their labels.
 func TestHostSelector(t *testing.T) {
-	turn(t, 4, 10)
+	turn(t, 11, 20)
 	const name, label = "selected", "quarry-e2e/disks"
 	set := func(node, value string) {
 		t.Helper()

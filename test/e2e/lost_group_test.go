@@ -103,7 +103,7 @@ func (s *slotted) serves(t *testing.T) {
 // Cluster says what it lacks. Then the old disk comes back in another slot: the group is known by its UUID and serves as before, and the blank
 // disk joins it, for both slots are the Cluster's.
 func TestLostGroupIsNotReplaced(t *testing.T) {
-	turn(t, 3, 10)
+	turn(t, 13, 20)
 	s := newSlotted(t, "slot")
 	volume := volumeOf(t, s.claim)
 	empty := checksum(t, s.blank.image)

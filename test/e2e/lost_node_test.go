@@ -21,7 +21,7 @@ import (
 // TestLostNode: a node burns down. Its claim is deleted, and nothing happens until a person says that the node is lost. Then its volume and its
 // Member go, and so does the Cluster, without anything done by hand. What comes back on its disks is nobody's: a person cleans it.
 func TestLostNode(t *testing.T) {
-	turn(t, 6, 10)
+	turn(t, 6, 20)
 	const name = "lost-node"
 	victim := spareNode(t)
 	other := nodes[(slices.Index(nodes, victim)+1)%len(nodes)]

@@ -22,7 +22,7 @@ import (
 // TestMovedDiskIsImportedByApproval moves the disk of a group from n1 to n2. Its group becomes that of n2 by an approved plan that names the
 // volume, and not before. Then the PersistentVolume is made anew as the documentation says, and a pod on n2 reads what one on n1 wrote.
 func TestMovedDiskIsImportedByApproval(t *testing.T) {
-	turn(t, 5, 10)
+	turn(t, 15, 20)
 	const name = "moved"
 	const group = v1alpha1.DefaultVolumeGroupPrefix + name
 	d := plug(t, "n1", newImage(t, name, 1<<30), "scsi")
@@ -123,7 +123,7 @@ func rename(t *testing.T, old *corev1.PersistentVolume, node string) {
 // TestReinstalledNode: a node is deleted and registers anew under its name, with the disks that it had. Its group is on record, so nobody is
 // asked, and a pod reads what was written before.
 func TestReinstalledNode(t *testing.T) {
-	turn(t, 2, 10)
+	turn(t, 12, 20)
 	s := newSlotted(t, "reinstalled")
 	before, err := memberOf(t.Context(), s.name, slotNode)
 	if err != nil {
@@ -142,7 +142,7 @@ func TestReinstalledNode(t *testing.T) {
 // TestOldDiskComesBack: a disk was lost with its group, a person said so, and the host got a new group under the same name. Then the old disk
 // comes back: what is in the new group is served, the old one stays as it is, and nobody mixes them.
 func TestOldDiskComesBack(t *testing.T) {
-	turn(t, 7, 10)
+	turn(t, 17, 20)
 	s := newSlotted(t, "old-disk")
 	s.swap(t)
 	waitCondition(t, s.name, v1alpha1.ConditionDisksReady, v1alpha1.ReasonVolumeGroupLost, s.group)

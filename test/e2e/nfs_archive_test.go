@@ -21,7 +21,7 @@ import (
 // TestNfsArchive: what becomes of the directory of a volume is what the Nfs said when the volume was made. An archived directory is never
 // overwritten, and an Nfs with volumes is not removed.
 func TestNfsArchive(t *testing.T) {
-	turn(t, 1, 10)
+	turn(t, 11, 20)
 	useServer(t)
 	const name = "archive"
 	n := share(t, name, func(n *v1alpha1.Nfs) {

@@ -25,7 +25,7 @@ const nfsPatience = 30 * time.Second
 // TestNfsServerDies takes the power of the server while a pod writes. What needs the server waits for it, all else goes on, and what was
 // synced is there when the server is back.
 func TestNfsServerDies(t *testing.T) {
-	turn(t, 8, 10)
+	turn(t, 18, 20)
 	ownServer(t)
 	beside := newCluster("beside-nfs", "n1")
 	create(t, beside)

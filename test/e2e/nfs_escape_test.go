@@ -39,7 +39,7 @@ var hostileIDs = []string{
 
 // TestNfsEscapes tries to reach what is outside of the volumes of a share, through the API and through the agent itself.
 func TestNfsEscapes(t *testing.T) {
-	turn(t, 6, 10)
+	turn(t, 16, 20)
 	useServer(t)
 	const name = "escapes"
 	n := share(t, name, func(n *v1alpha1.Nfs) { n.Spec.OnDelete = v1alpha1.DirectoryDelete })

@@ -18,7 +18,7 @@ import (
 // TestNothingReadableOfOthers: one tenant writes all over a raw block volume of a linear class and deletes it. The next one, whose volume
 // stands on the same extents and grows over more of them while it is read without a pause, reads nothing but zeroes.
 func TestNothingReadableOfOthers(t *testing.T) {
-	turn(t, 3, 10)
+	turn(t, 13, 20)
 	const written, first = 160, 60 // MiB, of whole extents
 	create(t, newCluster("others", lease(t)))
 	waitReady(t, "others", limitPod)

@@ -18,7 +18,7 @@ import (
 // that run on know more than it does. Nothing is torn down and nothing is made; the volumes of before serve, and those of after serve again once a
 // person brings their objects back.
 func TestOlderBackupOfTheApi(t *testing.T) {
-	turn(t, 9, 10)
+	turn(t, 19, 20)
 	const name, first, joined = "older", "n1", "n2"
 	c := newCluster(name, first)
 	create(t, c)

@@ -69,7 +69,7 @@ func writeReadDelete(t *testing.T, fs string) {
 
 // TestDataSurvivesPowerCut writes with a sync, takes the power from the node, and reads again when it is back.
 func TestDataSurvivesPowerCut(t *testing.T) {
-	turn(t, 9, 10)
+	turn(t, 19, 20)
 	create(t, newCluster("durable", "n3"))
 	waitReady(t, "durable", limitPod)
 	c := claim(t, "survivor", "durable", "200Mi")

@@ -24,7 +24,7 @@ import (
 // TestMembersSurviveRestore: a backup brings objects back with new UIDs and without status. Then nothing is torn down, nothing new is made
 // on any disk, volumes serve as before, and the status says what is wrong. Once a person approves it, the groups are the Cluster's again, and grow.
 func TestMembersSurviveRestore(t *testing.T) {
-	turn(t, 5, 10)
+	turn(t, 15, 20)
 	const name = "restored"
 	c := newCluster(name, "n1", "n2")
 	create(t, c)

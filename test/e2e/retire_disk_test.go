@@ -19,7 +19,7 @@ import (
 // TestRetireDisk: a person gives up one of two disks of a group. What lies on it moves to the other one while a pod writes, and goes on moving
 // after the agent was killed in the middle. Then the disk is clean, and no storage takes it, even if a Cluster names it.
 func TestRetireDisk(t *testing.T) {
-	turn(t, 6, 10)
+	turn(t, 16, 20)
 	const name = "retire"
 	old, other := plug(t, slotNode, newImage(t, "old", 1<<30), "ubd"), plug(t, slotNode, newImage(t, "other", 1<<30), "ubd")
 	path := slotOf(t, old)

@@ -17,7 +17,7 @@ import (
 // TestSchedulerRespectsCapacity: with two of three nodes nearly full, a pod goes to the third at once; one that fits nowhere waits
 // without a trace on any disk, and runs soon after room was made.
 func TestSchedulerRespectsCapacity(t *testing.T) {
-	turn(t, 1, 10)
+	turn(t, 11, 20)
 	create(t, newCluster("spread", nodes...))
 	waitReady(t, "spread", limitPod)
 	var fillers []*corev1.PersistentVolumeClaim

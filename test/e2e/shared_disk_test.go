@@ -14,7 +14,7 @@ import (
 // TestSharedDiskIsRefused plugs one disk into two nodes, as a LUN that is mapped to both. Neither takes it, even by name, and nothing is written
 // to it. Once one node alone sees it, that node takes it. When the other one sees it again, the group goes on and says that it does not grow.
 func TestSharedDiskIsRefused(t *testing.T) {
-	turn(t, 7, 10)
+	turn(t, 17, 20)
 	const name = "lun"
 	image := newImage(t, name, 1<<30)
 	empty := checksum(t, image)

@@ -115,7 +115,7 @@ func TestSnapshotAndClone(t *testing.T) {
 
 // TestThinPoolLimits: no more is promised than the ratio allows, and a pool that fills up is told of before it is full.
 func TestThinPoolLimits(t *testing.T) {
-	turn(t, 8, 10)
+	turn(t, 8, 20)
 	node := lease(t)
 	create(t, thinCluster("tight", v1alpha1.ThinPoolSpec{Size: ptr.To(resource.MustParse("512Mi")), OverprovisionRatio: "1.5"}, node))
 	waitReady(t, "tight", limitPod)

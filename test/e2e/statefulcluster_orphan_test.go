@@ -14,7 +14,7 @@ import (
 // TestStatefulClusterAdoptsItsPods: a StatefulCluster is deleted and its pods stay, as somebody does to make it anew with what cannot be changed. Kubernetes' own garbage
 // collector orphans them. The new one takes them over with their claims, none is started again, and it looks after them from then on.
 func TestStatefulClusterAdoptsItsPods(t *testing.T) {
-	turn(t, 7, 10)
+	turn(t, 7, 20)
 	create(t, newCluster("kept", nodes...))
 	waitReady(t, "kept", limitPod)
 	waitCapacities(t, "kept")

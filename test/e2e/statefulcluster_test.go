@@ -264,7 +264,7 @@ func waitCapacities(t *testing.T, class string) {
 // TestStatefulClusterReplacesDeadNode: three replicas on three nodes with local volumes, and one node loses its power for good. The
 // replica comes back elsewhere with a new identity and a new claim; the other two never restart.
 func TestStatefulClusterReplacesDeadNode(t *testing.T) {
-	turn(t, 6, 10)
+	turn(t, 18, 20)
 	create(t, newCluster("replicated", nodes...))
 	waitReady(t, "replicated", limitPod)
 	waitCapacities(t, "replicated")
@@ -324,7 +324,7 @@ func TestStatefulClusterReplacesDeadNode(t *testing.T) {
 
 // TestStatefulClusterScalesAndRolls: more replicas, fewer, another template one by one, and an end that leaves nothing.
 func TestStatefulClusterScalesAndRolls(t *testing.T) {
-	turn(t, 7, 10)
+	turn(t, 17, 20)
 	create(t, newCluster("scaled", nodes...))
 	waitReady(t, "scaled", limitPod)
 	waitCapacities(t, "scaled")

@@ -56,7 +56,7 @@ func TestCSICertificateOpensVolumesOnly(t *testing.T) {
 
 // TestDeletedCAIsPutBack deletes the Secret of the CA: the leader puts back the one that it holds, and no agent notices.
 func TestDeletedCAIsPutBack(t *testing.T) {
-	turn(t, 3, 10)
+	turn(t, 3, 20)
 	key := client.ObjectKey{Namespace: controllerNamespace, Name: "quarry-ca"}
 	before := &corev1.Secret{}
 	if err := kube.Get(t.Context(), key, before); err != nil {
