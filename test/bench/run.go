@@ -20,6 +20,7 @@ const usage = `usage:
   bench [flags] pod                               look at the memory of the agent's pod until standard input ends
   bench claims                                    take over what the test of a hundred claims prints, from standard input
   bench moves                                     take over what the journey of a volume between nodes prints, from standard input
+  bench ceph                                      take over what the journey of claims on Ceph prints, from standard input
   bench [flags] table REPORT.json...              write the page from reports
 `
 
@@ -45,6 +46,8 @@ func run(ctx context.Context) error {
 		return answer(measure.ReadClaims(os.Stdin))
 	case "moves":
 		return answer(measure.ReadMoves(os.Stdin))
+	case "ceph":
+		return answer(measure.ReadCeph(os.Stdin))
 	case "pod":
 		return answer(node.Pod(os.Stdin, when))
 	}

@@ -47,7 +47,7 @@ func metricsServed(t *testing.T, c *v1alpha1.Cluster) {
 		// One that stands by has nothing to tell, or does not listen.
 		text, silent := "", error(nil)
 		for _, p := range pods.Items {
-			served, err := metricsOf(ctx, p.Status.PodIP)
+			served, err := metricsOf(ctx, p.Status.PodIP, cephname.PortMetrics)
 			silent = errors.Join(silent, err)
 			text += served
 		}
@@ -66,9 +66,9 @@ func metricsServed(t *testing.T, c *v1alpha1.Cluster) {
 	})
 }
 
-// metricsOf reads what a manager serves.
-func metricsOf(ctx context.Context, address string) (string, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(address, strconv.Itoa(cephname.PortMetrics))+"/metrics", nil)
+// metricsOf reads the metrics that a pod serves.
+func metricsOf(ctx context.Context, address string, port int) (string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(address, strconv.Itoa(port))+"/metrics", nil)
 	if err != nil {
 		return "", err
 	}

@@ -110,6 +110,8 @@ type Report struct {
 	Samples  []Sample   `json:"samples,omitempty"`
 	Commands []Commands `json:"commands,omitempty"`
 	Memory   []Memory   `json:"memory,omitempty"`
+	// Daemons are what daemons of Ceph held at the end of the journey of claims, one entry each.
+	Daemons []Memory `json:"daemons,omitempty"`
 	// Claims are lines about claims, as the test printed them.
 	Claims []string `json:"claims,omitempty"`
 	// Moves are what a journey printed of a volume that moves between nodes.
@@ -129,6 +131,7 @@ func (r *Report) Add(other Report) {
 	r.Machine = cmp.Or(r.Machine, other.Machine)
 	r.Commands = append(r.Commands, other.Commands...)
 	r.Memory = append(r.Memory, other.Memory...)
+	r.Daemons = append(r.Daemons, other.Daemons...)
 	r.Claims = append(r.Claims, other.Claims...)
 	r.Moves = append(r.Moves, other.Moves...)
 }

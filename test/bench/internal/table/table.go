@@ -52,7 +52,7 @@ func Page(r measure.Report, old string) string {
 	var out strings.Builder
 	have := sections(old)
 	for _, write := range []func(*page){
-		(*page).head, (*page).prepare, (*page).commands, (*page).volumes, (*page).shared, (*page).io, (*page).moves, (*page).memory, (*page).claims, (*page).times,
+		(*page).head, (*page).prepare, (*page).commands, (*page).volumes, (*page).shared, (*page).io, (*page).moves, (*page).ceph, (*page).memory, (*page).claims, (*page).times,
 	} {
 		p := &page{report: r}
 		write(p)

@@ -21,7 +21,7 @@ func TestWrite_golden(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	if err := Write(out, filepath.Join("testdata", "absent.md"), []string{"testdata/volumes.json", "testdata/counts.json", "testdata/shared.json"}); err != nil {
+	if err := Write(out, filepath.Join("testdata", "absent.md"), []string{"testdata/volumes.json", "testdata/counts.json", "testdata/shared.json", "testdata/ceph.json"}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(out.Name())

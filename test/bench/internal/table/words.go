@@ -89,6 +89,13 @@ The first one has it made. Each later pod is on another node, and the pod before
 scheduler, the kubelet and the image take is in these times, on three nodes of the same two cores.
 
 `
+	cephHead = `## Volumes of Ceph beside local ones
+
+What ` + "`make e2e-ceph RUN='^TestCephFSClaims$$'`" + ` prints: a claim of 64 MiB and a pod on it, of a Cluster of type cephfs on two hosts with four OSDs and two copies, and of a
+Cluster of type lvm on a third host, in turns. CreateVolume is the call within the CSI controller: a subvolume with its quota and its path, over a connection that stays. All of Ceph and Kubernetes runs
+on the same two cores.
+
+`
 	memoryHead = `## The agent's memory
 
 Idle, at most %d MiB resident are wanted.
