@@ -43,7 +43,7 @@ func insideCommands() []*cobra.Command {
 		inside("scsi-device SERIAL", 1, func(_ *cobra.Command, args []string) error {
 			return printed(node.SCSIDevice(args[0]))
 		}),
-		inside("load ARCHIVE", 1, func(_ *cobra.Command, args []string) error { return containerd.Load(args[0]) }),
+		inside("load ARCHIVE", 1, func(_ *cobra.Command, args []string) error { return containerd.Load(args[0], containerd.Root) }),
 		inside("nfs-ready", 0, func(cmd *cobra.Command, _ []string) error { return nfs.Ready(cmd.Context()) }),
 		inside("nfs-export JSON", 1, func(cmd *cobra.Command, args []string) error {
 			var exports []spec.Export

@@ -17,8 +17,10 @@ import (
 
 // Load imports an image archive in the format of `docker save` into the
 // container runtime. Layers the runtime has already are not sent to it again:
-// a user-mode kernel takes seconds for what a new build rarely changes.
-func Load(path string) error {
+// a user-mode kernel takes seconds for what a new build rarely changes. root is
+// the runtime's directory; all that was written to its filesystem is on its
+// disk when Load returns.
+func Load(path, root string) error {
 	archive, err := os.Open(path)
 	if err != nil {
 		return err
@@ -29,7 +31,7 @@ func Load(path string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if image == nil {
-		return importArchive(path, nil)
+		return importArchive(path, root, nil)
 	}
 	out, err := exec.Command("ctr", "-n", "k8s.io", "content", "ls", "-q").Output()
 	if err != nil {
@@ -41,10 +43,10 @@ func Load(path string) error {
 	}
 	reader, writer := io.Pipe()
 	go func() { writer.CloseWithError(image.writeOCI(writer, archive, present)) }()
-	return importArchive("-", reader)
+	return importArchive("-", root, reader)
 }
 
-func importArchive(path string, stdin io.Reader) error {
+func importArchive(path, root string, stdin io.Reader) error {
 	// The client sends the content itself: the runtime's transfer service
 	// takes twice as long.
 	cmd := exec.Command("ctr", "-n", "k8s.io", "images", "import", "--local", path)
@@ -52,11 +54,11 @@ func importArchive(path string, stdin io.Reader) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("import image: %w: %s", err, strings.TrimSpace(string(out)))
 	}
-	return settle(store)
+	return settle(root)
 }
 
-// store is the directory of the container runtime.
-const store = "/var/lib/containerd"
+// Root is the directory of the container runtime of a node.
+const Root = "/var/lib/containerd"
 
 // settle waits until all that was written to the filesystem of a directory is
 // on its disk. The runtime does not: a node that loses its power within half a

@@ -46,7 +46,9 @@ func Seed(ctx context.Context, disk string, archives []string) (err error) {
 	defer func() { err = errors.Join(err, unix.Unmount(target, 0)) }()
 	socket := filepath.Join(scratch, "containerd.sock")
 	configFile := filepath.Join(scratch, "containerd.toml")
-	config := fmt.Sprintf(seedConfig, filepath.Join(target, "var/lib/containerd"), filepath.Join(scratch, "state"), socket)
+	// The machine has no such directory, and what it has of that name is not the disk's.
+	root := filepath.Join(target, containerd.Root)
+	config := fmt.Sprintf(seedConfig, root, filepath.Join(scratch, "state"), socket)
 	if err := writeFile(configFile, config); err != nil {
 		return err
 	}
@@ -67,7 +69,7 @@ func Seed(ctx context.Context, disk string, archives []string) (err error) {
 		return err
 	}
 	for _, archive := range archives {
-		if err := containerd.Load(archive); err != nil {
+		if err := containerd.Load(archive, root); err != nil {
 			return err
 		}
 	}

@@ -48,7 +48,7 @@ func importImages(c Config) error {
 		if slices.Contains(present, image.Name) {
 			continue
 		}
-		errs = append(errs, containerd.Load(filepath.Join(MachineView, image.Archive)))
+		errs = append(errs, containerd.Load(filepath.Join(MachineView, image.Archive), containerd.Root))
 	}
 	return errors.Join(errs...)
 }
