@@ -143,6 +143,10 @@ e2e: deploy tools ## Run the end-to-end tests in the lab. RUN=regexp chooses, SK
 operators: ## Build the operators that HarborCluster works with from their Go modules, once, into the cache; print where they are.
 	@test/operators/build
 
+.PHONY: ceph-lab
+ceph-lab: deploy dist/ceph.tar ## Bring the image of Ceph into every node of the lab, where Quarry is installed.
+	$(LAB) load dist/ceph.tar
+
 .PHONY: e2e-ceph
 e2e-ceph: deploy dist/ceph.tar $(CEPH_NEXT) ## Run the journeys of Ceph in the lab. They take all disks of all nodes; `make test` runs the first one in its turn. RUN=regexp chooses.
 	QUARRY_CEPH=1 LAB_NAME=$(LAB_NAME) CGO_ENABLED=0 go test -tags e2e -count=1 -timeout 90m -v -run '$(if $(filter .,$(RUN)),^TestCephFS,$(RUN))' ./test/e2e/

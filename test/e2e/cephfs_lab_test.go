@@ -39,6 +39,8 @@ var smallOptions = map[string]v1alpha1.CephOption{
 	// Both processors have other work.
 	"global.osd_pool_default_pg_autoscale_mode": "off", "global.osd_pool_default_pg_num": "8",
 	"global.osd_heartbeat_grace": "60", "global.mds_beacon_grace": "60",
+	// Monitors that wait for a processor are no reason for another election.
+	"mon.mon_lease": "15",
 	// A node takes the time of the machine when it boots, however long that takes then.
 	"mon.mon_clock_drift_allowed": "1",
 }
