@@ -97,9 +97,9 @@ func (v *View) spread(p *plan, hosts []ceph.Host, kind string, count int) {
 }
 
 // withdraw removes daemons from hosts that leave. While no other one runs they stay as long as a host stays: one that cannot take a daemon now, as its agent is away or it
-// has too little memory, may be able later.
+// has too little memory, may be able later. They also stay while an OSD is on record: where every host leaves, nothing else serves what is on it, or says when it may go.
 func (v *View) withdraw(p *plan, kind string, gone []Workload, runs bool, hosts []ceph.Host) {
-	later := slices.ContainsFunc(hosts, func(h ceph.Host) bool { return !h.Leaving })
+	later := len(v.disks()) > 0 || slices.ContainsFunc(hosts, func(h ceph.Host) bool { return !h.Leaving })
 	for _, w := range gone {
 		if !runs && later {
 			p.wait("%s.%s on %s stays until another one runs.", kind, w.ID, w.Node)

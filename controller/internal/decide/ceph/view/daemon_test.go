@@ -45,3 +45,33 @@ func TestSpread_fewer(t *testing.T) {
 		})
 	}
 }
+
+// The only host leaves, as by a typo in the spec. Its OSD has no other place, and its manager and metadata server stay with it: nobody else would serve the volumes, or say when the OSD may go.
+func TestSpread_onlyHost(t *testing.T) {
+	at := metav1.Now()
+	for name, tt := range map[string]struct {
+		osd  bool
+		want int
+	}{
+		"it has an OSD": {true, 0},
+		"it has none":   {false, 2},
+	} {
+		o := joined(v1alpha1.ClusterSpec{})
+		o.World.Members[0].DeletionTimestamp = &at
+		for _, kind := range []string{cephname.DaemonManager, cephname.DaemonMetadata} {
+			o.Workloads.Daemons = append(o.Workloads.Daemons, Workload{Kind: kind, ID: cephname.OnNode("n1"), Node: "n1", Ready: true})
+		}
+		if !tt.osd {
+			o.World.Members[0].Spec.Ceph.OSDs = nil
+		}
+		got := 0
+		for _, s := range New(o).plan.steps {
+			if s.Does == v1alpha1.ActionRemoveDaemon {
+				got++
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%s: %d daemons are removed, not %d", name, got, tt.want)
+		}
+	}
+}
