@@ -65,7 +65,7 @@ const (
 	ConditionLunReady = "LunReady"
 	// ConditionPathsHealthy: every initiator has every path. Volumes are served all the same, so Ready does not depend on it.
 	ConditionPathsHealthy = "PathsHealthy"
-	// ConditionVolumesPresent: every volume of a shared LUN that a PersistentVolume names is on it.
+	// ConditionVolumesPresent: every volume that a PersistentVolume names is on the shared LUN, or in the filesystem of a Cluster of type cephfs.
 	ConditionVolumesPresent = "VolumesPresent"
 	// ConditionVolumesOfGroup: every PersistentVolume of the class names the volume group that is on record. One that names another cannot be used, and is no
 	// matter of the others.
@@ -208,7 +208,7 @@ const (
 	ReasonVolumesOfGroup = "VolumesOfGroup"
 	// ReasonVolumesPresent: every volume is there.
 	ReasonVolumesPresent = "VolumesPresent"
-	// ReasonVolumesMissing: a PersistentVolume names a volume that is not on the LUN.
+	// ReasonVolumesMissing: a PersistentVolume names a volume that is not on the LUN, or not in the filesystem.
 	ReasonVolumesMissing = "VolumesMissing"
 	// ReasonOtherGroup: a PersistentVolume names another volume group than the one on record.
 	ReasonOtherGroup   = "OtherGroup"

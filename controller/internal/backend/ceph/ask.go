@@ -129,6 +129,9 @@ func (b *Backend) question(ctx context.Context, c *v1alpha1.Cluster, about topic
 	if told.Map != nil && told.Groups != nil {
 		err = errors.Join(err, rest(ctx, client, about.hosts, told))
 	}
+	if told.Group == decideceph.Yes && c.DeletionTimestamp.IsZero() {
+		err = errors.Join(err, present(ctx, client, told))
+	}
 	if err != nil {
 		told.Problem = err.Error()
 	}
@@ -141,6 +144,22 @@ func rest(ctx context.Context, client *ceph.Client, hosts []decideceph.Host, tol
 	defer cancel()
 	told.Rest, err = client.Rest(ctx, *told.Map, decideceph.Resting(hosts, *told.Map)...)
 	return err
+}
+
+// present lists the volumes, which PersistentVolumes are compared with. Nothing else waits for that either.
+func present(ctx context.Context, client *ceph.Client, told *view.Told) error {
+	ctx, cancel := context.WithTimeout(ctx, resting)
+	defer cancel()
+	volumes, err := subvolume.Open(ctx, client)
+	if err != nil {
+		return err
+	}
+	names, err := volumes.Names(ctx)
+	if err != nil {
+		return err
+	}
+	told.Volumes = &names
+	return nil
 }
 
 // commands finds out whether the manager that is active knows the commands of the dashboard. One that does not answer is no problem of anything else.

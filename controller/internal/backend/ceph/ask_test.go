@@ -63,3 +63,22 @@ func TestQuestion_noManager(t *testing.T) {
 		t.Errorf("%v, asked %q", err, model.asked)
 	}
 }
+
+// TestQuestion_volumes: the volumes are listed for whoever compares them with PersistentVolumes, last and for a few seconds. A list from before a deletion does not count for that.
+func TestQuestion_volumes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, c, _, _ := keyed(t, nil)
+		model := &hanging{Cluster: cephtest.New(t, fsid, "n0"), begins: "never"}
+		model.Servers, model.Volumes = []string{"m"}, cephtest.NewVolumes()
+		b.Runner = func(string) ceph.Runner { return model }
+		if told, err := b.question(t.Context(), c, topics{}); err != nil || told.Volumes == nil || told.Subvolumes != nil {
+			t.Errorf("%v: %+v", err, told)
+		}
+		model.begins = "fs subvolume ls"
+		begun := time.Now()
+		told, err := b.question(t.Context(), c, topics{})
+		if took := time.Since(begun); err == nil || told.Volumes != nil || told.Blocked == nil || took > 15*time.Second {
+			t.Errorf("%v after %s: %+v", err, took, told)
+		}
+	})
+}

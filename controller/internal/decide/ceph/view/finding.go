@@ -4,10 +4,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephvolume"
 	"quarry.storage/quarry/pkg/osd"
 )
 
@@ -105,4 +110,55 @@ func (v *View) waits(node string) []string {
 		}
 	}
 	return out
+}
+
+// listed is how old a list of the volumes may be that is compared with PersistentVolumes: one that has to be there is older.
+const listed = time.Minute
+
+// volumesPresent names the PersistentVolumes whose volumes are not in the filesystem, as after somebody removed one by hand, after a backup of the API server brought back the object of one that
+// was deleted, and after the Cluster was made again. While nobody can list the volumes, what was said of them stands.
+func (v *View) volumesPresent() metav1.Condition {
+	const t = v1alpha1.ConditionVolumesPresent
+	told := v.seen.Ceph
+	current := told != nil && told.Volumes != nil && v.seen.Now.Sub(told.At) < listed
+	gone, foreign := v.missing(current)
+	before := meta.FindStatusCondition(v.seen.Cluster.Status.Conditions, t)
+	switch {
+	case len(gone)+len(foreign) > 0:
+		text := "Nothing is made in their place. If they are not needed, delete the claims, and the PersistentVolumes that stay."
+		if len(foreign) > 0 {
+			text = fmt.Sprintf("PersistentVolumes name volumes of another Ceph cluster, such as that of an earlier Cluster of this name: %s. ", backend.Shorten(foreign, 10)) + text
+		}
+		if len(gone) > 0 {
+			text = fmt.Sprintf("Volumes that PersistentVolumes name are not in the filesystem: %s. ", backend.Shorten(gone, 10)) + text
+		}
+		return no(t, v1alpha1.ReasonVolumesMissing, text)
+	case !current && before != nil:
+		return *before
+	case !current:
+		return yes(t, v1alpha1.ReasonVolumesPresent, "No volume is known to be missing.")
+	}
+	return yes(t, v1alpha1.ReasonVolumesPresent, "Every volume that a PersistentVolume names is in the filesystem.")
+}
+
+// missing names the PersistentVolumes that have to be there, and whose volumes are not in the filesystem, or in that of no Cluster. Without a list that is current nobody knows of the former.
+func (v *View) missing(current bool) (gone, foreign []string) {
+	own := string(v.seen.Cluster.UID)
+	for _, at := range v.seen.World.Volumes {
+		for _, volume := range at {
+			id, err := cephvolume.Parse(volume.Handle)
+			switch {
+			case err != nil || !volume.Expected:
+			case id.FSID == own:
+				if current && !slices.Contains(*v.seen.Ceph.Volumes, id.Name) {
+					gone = append(gone, volume.String())
+				}
+			case !slices.ContainsFunc(v.seen.World.Others, func(o v1alpha1.Storage) bool { return string(o.GetUID()) == id.FSID }):
+				foreign = append(foreign, volume.String())
+			}
+		}
+	}
+	slices.Sort(gone)
+	slices.Sort(foreign)
+	return gone, foreign
 }

@@ -114,8 +114,8 @@ type Told struct {
 	Filesystem, Group ceph.Answer
 	// Commands says whether the active manager knows the commands of the dashboard; Unknown where nobody had to ask.
 	Commands ceph.Answer
-	// Subvolumes are the volumes in the group; nil when nobody could list them, or nobody had to.
-	Subvolumes *[]string
+	// Subvolumes are the volumes in the group of a Cluster that is being deleted, Volumes those of one that is not; nil when nobody could list them, or nobody had to.
+	Subvolumes, Volumes *[]string
 	// ImageVersion is the version of the programs in ImageOf, the image of the spec; zero when it is not known.
 	ImageVersion ceph.Version
 	ImageOf      string

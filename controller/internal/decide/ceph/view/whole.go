@@ -42,7 +42,7 @@ func (v *View) Whole([]backend.HostHealth) backend.Whole {
 	if !v.seen.Current || backend.Free(c.Spec.Approval, w.Steps) || !served || v.deleting() {
 		w.Wake = asking
 	}
-	w.Facts = []metav1.Condition{v.monitorsReady(), v.filesystem()}
+	w.Facts = []metav1.Condition{v.monitorsReady(), v.filesystem(), v.volumesPresent()}
 	healthy := v.healthy()
 	if healthy.Reason == v1alpha1.ReasonCephError {
 		w.Facts = append(w.Facts, healthy)

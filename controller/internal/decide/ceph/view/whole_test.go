@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
@@ -194,6 +195,43 @@ func TestCopies_shared(t *testing.T) {
 		}
 		if shared := strings.Contains(v.config(), "osd_crush_chooseleaf_type = 0"); shared != (tt.domain == v1alpha1.FailureDomainOSD) {
 			t.Errorf("%s: the configuration has it: %t", name, shared)
+		}
+	}
+}
+
+// A bound PersistentVolume whose volume is not in the filesystem is told, and Ready with it. What nobody can list now is as it was said last.
+func TestVolumesPresent(t *testing.T) {
+	const own, earlier, other = "7a1c6d1e-0000-4000-8000-000000000001", "7a1c6d1e-0000-4000-8000-000000000002", "7a1c6d1e-0000-4000-8000-000000000003"
+	const name = "pvc-11111111-2222-4333-8444-555555555555"
+	now := time.Unix(1e9, 0)
+	pv := func(fsid string, expected bool) map[string][]backend.Volume {
+		return map[string][]backend.Volume{"": {{Name: name, Claim: "shop/db", Handle: fsid + "/quarry/quarry/" + name, Expected: expected}}}
+	}
+	told := func(age time.Duration, names ...string) *Told { return &Told{At: now.Add(-age), Volumes: &names} }
+	before := metav1.Condition{Type: v1alpha1.ConditionVolumesPresent, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonVolumesMissing, Message: "before"}
+	for text, tt := range map[string]struct {
+		volumes map[string][]backend.Volume
+		told    *Told
+		before  []metav1.Condition
+		want    metav1.ConditionStatus
+		says    string
+	}{
+		"it is there":                     {pv(own, true), told(0, name), []metav1.Condition{before}, metav1.ConditionTrue, "Every"},
+		"it is gone":                      {pv(own, true), told(0), nil, metav1.ConditionFalse, "not in the filesystem: " + name + " (claim shop/db)"},
+		"it may be being deleted":         {pv(own, false), told(0), nil, metav1.ConditionTrue, ""},
+		"the list is older than it":       {pv(own, true), told(2 * time.Minute), nil, metav1.ConditionTrue, "No volume is known"},
+		"the list is old, and it was":     {pv(own, true), told(2 * time.Minute), []metav1.Condition{before}, metav1.ConditionFalse, "before"},
+		"nobody can list":                 {pv(own, true), &Told{At: now}, nil, metav1.ConditionTrue, "No volume is known"},
+		"Ceph said nothing yet":           {pv(own, true), nil, nil, metav1.ConditionTrue, "No volume is known"},
+		"it is of an earlier Cluster":     {pv(earlier, true), nil, nil, metav1.ConditionFalse, "another Ceph cluster"},
+		"it is of another Cluster's":      {pv(other, true), told(0), nil, metav1.ConditionTrue, ""},
+		"somebody made it without handle": {map[string][]backend.Volume{"": {{Name: "x", Handle: "x", Expected: true}}}, told(0), nil, metav1.ConditionTrue, ""},
+	} {
+		c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "files", UID: own}, Status: v1alpha1.ClusterStatus{StorageStatus: v1alpha1.StorageStatus{Conditions: tt.before}}}
+		w := backend.World{Volumes: tt.volumes, Others: []v1alpha1.Storage{&v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "more", UID: other}}}}
+		got := New(Observation{Cluster: c, World: w, Now: now, Ceph: tt.told}).Whole(nil).Facts[2]
+		if got.Type != v1alpha1.ConditionVolumesPresent || got.Status != tt.want || !strings.Contains(got.Message, tt.says) {
+			t.Errorf("%s: %+v", text, got)
 		}
 	}
 }
