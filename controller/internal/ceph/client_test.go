@@ -1,6 +1,7 @@
 package ceph_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -195,6 +196,33 @@ func TestFacts_unreadable(t *testing.T) {
 		}
 		if f, err := newClient(t, c).Facts(t.Context(), 1); !errors.Is(err, broken) || !unknown(f) {
 			t.Errorf("without %s: %+v, %v", command, f, err)
+		}
+	}
+}
+
+// partial is a cluster whose answers to osd dump lack a list.
+type partial struct {
+	*cephtest.Cluster
+	lacks string
+}
+
+func (p partial) Run(ctx context.Context, cmd ceph.Command) (ceph.Result, error) {
+	r, err := p.Cluster.Run(ctx, cmd)
+	if strings.Join(cmd.Args, " ") == "osd dump" {
+		r.Stdout = bytes.Replace(r.Stdout, []byte(`"`+p.lacks+`"`), []byte(`"other"`), 1)
+	}
+	return r, err
+}
+
+// TestFacts_partial: an answer without a list does not say that the list is empty.
+func TestFacts_partial(t *testing.T) {
+	for lacks, known := range map[string]bool{"nothing": true, "osds": false, "pools": false} {
+		c, err := ceph.New(ceph.Config{Runner: partial{cephtest.New(t, fsid, "n0"), lacks}, FSID: fsid})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f, err := c.Facts(t.Context()); (err == nil) != known || (f.Map != nil) != known {
+			t.Errorf("without %s: %+v, %v", lacks, f.Map, err)
 		}
 	}
 }

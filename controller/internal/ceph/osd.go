@@ -84,6 +84,10 @@ func (d osdDump) parse() (ceph.Map, error) {
 	if err != nil {
 		return ceph.Map{}, fmt.Errorf("osd dump: require_osd_release: %w", err)
 	}
+	if d.OSDs == nil || d.Pools == nil {
+		// Of an OSD that is not told of nobody may think that it was forgotten.
+		return ceph.Map{}, fmt.Errorf("osd dump does not tell of OSDs or pools")
+	}
 	m := ceph.Map{Flags: d.FlagsSet, HostFlags: d.CrushNodeFlags, RequireRelease: release, Groups: map[string]ceph.PoolGroups{}, Domains: map[string]string{}}
 	if err := d.pools(&m); err != nil {
 		return ceph.Map{}, err

@@ -85,9 +85,17 @@ type named struct {
 	Name string `json:"name"`
 }
 
-func names(list []named) ([]string, error) {
-	out := make([]string, 0, len(list))
-	for _, n := range list {
+// list runs a command that prints a list, and returns the names in it, ordered. What prints none does not say that there is nothing.
+func (c *Client) list(ctx context.Context, args ...string) ([]string, error) {
+	var list *[]named
+	if err := c.ask(ctx, &list, inGroup(args...)...); err != nil {
+		return nil, err
+	}
+	if list == nil {
+		return nil, fmt.Errorf("fs %s prints no list", args)
+	}
+	out := make([]string, 0, len(*list))
+	for _, n := range *list {
 		if n.Name == "" {
 			return nil, errors.New("a list has an entry without a name")
 		}
@@ -100,11 +108,7 @@ func names(list []named) ([]string, error) {
 // Names returns the names of all subvolumes of the group, ordered: those being made, and those of which only snapshots are left, too. It fails where the
 // filesystem or the group is missing.
 func (c *Client) Names(ctx context.Context) ([]string, error) {
-	var list []named
-	if err := c.ask(ctx, &list, inGroup("subvolume", "ls", cephname.Filesystem)...); err != nil {
-		return nil, err
-	}
-	return names(list)
+	return c.list(ctx, "subvolume", "ls", cephname.Filesystem)
 }
 
 // missing makes ErrAbsent of a failure if the volume is not in the group. Any other reason stays what it is.

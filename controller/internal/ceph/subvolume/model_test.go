@@ -111,6 +111,29 @@ func TestBlock(t *testing.T) {
 	}
 }
 
+// says answers every command with the same text.
+type says string
+
+func (s says) Run(context.Context, ceph.Command) (ceph.Result, error) {
+	return ceph.Result{Stdout: []byte(s)}, nil
+}
+
+// TestLists_partial: what prints no list does not say that there is nothing. A Cluster whose volumes are listed so would be torn down.
+func TestLists_partial(t *testing.T) {
+	for text, whole := range map[string]bool{"[]": true, "null": false, "{}": false, "": false, `[{"name": ""}]`: false} {
+		c, err := ceph.New(ceph.Config{Runner: says(text), FSID: fsid})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := (&Client{c}).Names(t.Context()); (err == nil) != whole {
+			t.Errorf("volumes %q: %v", text, err)
+		}
+		if _, err := (&Client{c}).Snapshots(t.Context(), "v1"); (err == nil) != whole {
+			t.Errorf("snapshots %q: %v", text, err)
+		}
+	}
+}
+
 // steps lead the model through states that were recorded: a command, and what the real Ceph printed for it then.
 var steps = []struct{ line, recorded string }{
 	{"subvolumegroup create absent quarry", "group_create_no_fs"},

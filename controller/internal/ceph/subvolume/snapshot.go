@@ -25,11 +25,8 @@ func (c *Client) CreateSnapshot(ctx context.Context, of, name string) error {
 
 // Snapshots returns the names of all snapshots of a volume, ordered. The error is ErrAbsent if the group has no such volume.
 func (c *Client) Snapshots(ctx context.Context, of string) ([]string, error) {
-	var list []named
-	if err := c.ask(ctx, &list, inGroup("subvolume", "snapshot", "ls", cephname.Filesystem, of)...); err != nil {
-		return nil, c.missing(ctx, of, err)
-	}
-	return names(list)
+	list, err := c.list(ctx, "subvolume", "snapshot", "ls", cephname.Filesystem, of)
+	return list, c.missing(ctx, of, err)
 }
 
 // Snapshot returns a snapshot. The error is ErrAbsent if the volume, or the snapshot, does not exist.
