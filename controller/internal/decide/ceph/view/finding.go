@@ -162,3 +162,9 @@ func (v *View) missing(current bool) (gone, foreign []string) {
 	slices.Sort(foreign)
 	return gone, foreign
 }
+
+// unserved reports whether a check says that placement groups serve nothing, for about a minute or for good. Ceph only warns of it, and whatever is in them hangs.
+func unserved(check string) bool {
+	name, _, _ := strings.Cut(check, ":")
+	return name == "PG_AVAILABILITY"
+}

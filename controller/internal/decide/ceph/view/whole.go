@@ -157,7 +157,7 @@ func (v *View) healthy() metav1.Condition {
 	switch {
 	case told.Health == "HEALTH_OK", told.Health == "HEALTH_WARN" && len(told.Checks) > 0 && !slices.ContainsFunc(told.Checks, v.unexpected):
 		return yes(t, v1alpha1.ReasonCephHealthy, text+v.stale())
-	case told.Health == "HEALTH_WARN":
+	case told.Health == "HEALTH_WARN" && !slices.ContainsFunc(told.Checks, unserved):
 		return no(t, v1alpha1.ReasonCephWarning, text+v.stale())
 	}
 	return no(t, v1alpha1.ReasonCephError, text+v.stale())
