@@ -243,3 +243,34 @@ func (b *Backend) group(ctx context.Context, c *v1alpha1.Cluster, client *ceph.C
 	told.Subvolumes = &names
 	return nil
 }
+
+// giveUp puts on record that no volume was left, once they were listed again: the list that this was decided on may be two minutes old, and a volume that was being made then is there now.
+func (b *Backend) giveUp(ctx context.Context, s view.Step, c *v1alpha1.Cluster) error {
+	if err := b.unused(ctx, c); err != nil {
+		return err
+	}
+	return b.note(ctx, s, v1alpha1.AnnotationCephRemoved, s.UID)
+}
+
+// unused returns an error if a Cluster that served has volumes, or nobody can say. A person may say that they are not needed.
+func (b *Backend) unused(ctx context.Context, c *v1alpha1.Cluster) error {
+	if c.Annotations[v1alpha1.AnnotationRemove] == string(c.UID) || !view.Noted(c, v1alpha1.AnnotationCephServed) {
+		return nil
+	}
+	monitors, err := b.client(string(c.UID))
+	if err != nil {
+		return err
+	}
+	volumes, err := subvolume.Open(ctx, monitors)
+	if err != nil {
+		return err
+	}
+	if there, err := monitors.HasGroup(ctx); err != nil || !there {
+		return err
+	}
+	if names, err := volumes.Names(ctx); err != nil || len(names) > 0 {
+		b.memory.changed(c.UID)
+		return errors.Join(err, passing("%d volumes are in the filesystem by now", len(names)))
+	}
+	return nil
+}

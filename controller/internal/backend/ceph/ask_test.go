@@ -8,9 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"quarry.storage/quarry/controller/internal/ceph"
 	"quarry.storage/quarry/controller/internal/ceph/cephtest"
 	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/view"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
 // hanging is a Ceph whose manager does not answer what begins so.
@@ -81,4 +85,41 @@ func TestQuestion_volumes(t *testing.T) {
 			t.Errorf("%v after %s: %+v", err, took, told)
 		}
 	})
+}
+
+// TestTearDown_late: a Cluster is given up only if its volumes are listed once more right before, and there is none.
+func TestTearDown_late(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*cephtest.Cluster)
+		// removes: a person says that what is on the disks is not needed. given: the Cluster is given up.
+		removes, given bool
+	}{
+		"there is none":           {func(*cephtest.Cluster) {}, false, true},
+		"one was made meanwhile":  {func(m *cephtest.Cluster) { m.Volumes.All["pvc-1"] = &cephtest.Subvolume{Bytes: 1} }, false, false},
+		"nobody can say any more": {func(m *cephtest.Cluster) { m.Monitors = map[string]bool{"a": false} }, false, false},
+		"a person removes it":     {func(m *cephtest.Cluster) { m.Volumes.All["pvc-1"] = &cephtest.Subvolume{Bytes: 1} }, true, true},
+		"the group is gone":       {func(m *cephtest.Cluster) { m.Volumes.Grouped = false }, false, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b, c, _, s := keyed(t, nil)
+			c.Annotations = map[string]string{v1alpha1.AnnotationCephServed: fsid}
+			if tt.removes {
+				c.Annotations[v1alpha1.AnnotationRemove] = fsid
+			}
+			if err := b.Client.Update(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			model := cephtest.New(t, fsid, "n0")
+			model.Servers, model.Volumes = []string{"m"}, cephtest.NewVolumes()
+			tt.change(model)
+			b.Runner = func(string) ceph.Runner { return model }
+			err := b.tearDown(t.Context(), s)
+			if getErr := b.Live.Get(t.Context(), client.ObjectKeyFromObject(c), c); getErr != nil {
+				t.Fatal(getErr)
+			}
+			if noted := view.Noted(c, v1alpha1.AnnotationCephRemoved); noted != tt.given || (err == nil) != tt.given {
+				t.Errorf("%s: given up: %t, %v", name, noted, err)
+			}
+		})
+	}
 }

@@ -281,7 +281,7 @@ func (b *Backend) tearDown(ctx context.Context, s view.Step) error {
 		return err
 	}
 	if !view.Noted(c, v1alpha1.AnnotationCephRemoved) {
-		return b.note(ctx, s, v1alpha1.AnnotationCephRemoved, s.UID)
+		return b.giveUp(ctx, s, c)
 	}
 	var errs []error
 	for _, kind := range []string{cephname.DaemonMonitor, cephname.DaemonManager, cephname.DaemonOSD, cephname.DaemonMetadata} {
