@@ -109,17 +109,17 @@ func (c *Client) purge(ctx context.Context, s ceph.Step) error {
 	}
 	switch {
 	case o.Up:
-		return fmt.Errorf("%w: the OSD is up", ErrUnsafe)
+		return fmt.Errorf("%w: %w: it is up", ErrUnsafe, ErrKept)
 	case o.New:
 	case o.In:
-		return fmt.Errorf("%w: the OSD is in", ErrUnsafe)
+		return fmt.Errorf("%w: %w: it is in", ErrUnsafe, ErrKept)
 	default:
 		answer, err := c.safeToDestroy(ctx, o.ID)
 		if err != nil {
 			return err
 		}
 		if answer != ceph.Yes {
-			return fmt.Errorf("%w: safe to destroy: %s", ErrUnsafe, answer)
+			return fmt.Errorf("%w: %w: safe to destroy: %s", ErrUnsafe, ErrKept, answer)
 		}
 	}
 	_, err = c.run(ctx, "osd", "purge", strconv.Itoa(s.ID), "--yes-i-really-mean-it")

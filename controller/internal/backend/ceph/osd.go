@@ -207,15 +207,6 @@ func (b *Backend) in(ctx context.Context, s view.Step) error {
 	return b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Outed = false })
 }
 
-// purge puts on record that the OSD is forgotten for ever, and then has it forgotten: a disk whose OSD the monitors do not know is cleared only if they forgot it
-// at the Cluster's own request.
-func (b *Backend) purge(ctx context.Context, s view.Step) error {
-	if err := b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Purged = true }); err != nil {
-		return err
-	}
-	return b.have(ctx, s)
-}
-
 // dropKeys removes the keys of disks that no record has any more: a call that was cut off may have left one.
 func (b *Backend) dropKeys(ctx context.Context, s view.Step) error {
 	all, err := b.diskSecrets(ctx, s)

@@ -2,10 +2,15 @@ package ceph
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 
+	"quarry.storage/quarry/controller/internal/ceph"
+	"quarry.storage/quarry/controller/internal/ceph/cephtest"
 	"quarry.storage/quarry/controller/internal/decide"
+	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -67,4 +72,42 @@ func TestZap_broken(t *testing.T) {
 			t.Errorf("%s: %+v, %q", label, o, keys(t, b))
 		}
 	}
+}
+
+// TestPurge_kept: that an OSD is forgotten stays on record unless it is certain that the monitors keep it. Without the record its disk is not cleared, even if the monitors lose what they know later.
+func TestPurge_kept(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*cephtest.Cluster)
+		want   bool
+	}{
+		"it is forgotten":                {func(*cephtest.Cluster) {}, true},
+		"a group needs it by now":        {func(m *cephtest.Cluster) { m.Groups = map[string]int{"active+undersized+degraded": 1} }, false},
+		"it is up again":                 {func(m *cephtest.Cluster) { m.OSDs[0].Up = true }, false},
+		"it is in again":                 {func(m *cephtest.Cluster) { m.OSDs[0].In = true }, false},
+		"it was forgotten":               {func(m *cephtest.Cluster) { m.OSDs = m.OSDs[1:] }, true},
+		"and another has its number":     {func(m *cephtest.Cluster) { m.OSDs[0].UUID = cephtest.UUID(7) }, true},
+		"nobody can say":                 {func(m *cephtest.Cluster) { m.Monitors = map[string]bool{"a": false} }, true},
+		"nobody can say if it is safe":   {func(m *cephtest.Cluster) { m.Fail = func(a []string) error { return failing(a, "safe-to-destroy") } }, true},
+		"the answer to the last is lost": {func(m *cephtest.Cluster) { m.Fail = func(a []string) error { return failing(a, "purge") } }, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b, s := unused(t, false)
+			model := cephtest.New(t, fsid, "n0", "n1", "n2")
+			model.OSDs[0].UUID, model.OSDs[0].Up, model.OSDs[0].In, model.OSDs[0].Holds = disk, false, false, false
+			tt.change(model)
+			b.Runner = func(string) ceph.Runner { return model }
+			s.Ceph.Do, s.Ceph.ID = decideceph.PurgeOSD, 0
+			err := b.purge(t.Context(), s)
+			if o := onDisk(t, b, s); o == nil || o.Purged != tt.want {
+				t.Errorf("%s: %+v, %v", name, o, err)
+			}
+		})
+	}
+}
+
+func failing(args []string, word string) error {
+	if len(args) > 1 && args[1] == word {
+		return errors.New("no answer")
+	}
+	return nil
 }

@@ -62,6 +62,19 @@ func (b *Backend) have(ctx context.Context, s view.Step) error {
 	return c.Do(ctx, s.Ceph)
 }
 
+// purge puts on record that the OSD is forgotten for ever, and then has it forgotten: a disk whose OSD the monitors do not know is cleared only if they forgot it
+// at the Cluster's own request. If it is certain that they keep it, that is taken back: monitors that lose what they know later would have its disk cleared.
+func (b *Backend) purge(ctx context.Context, s view.Step) error {
+	if err := b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Purged = true }); err != nil {
+		return err
+	}
+	err := b.have(ctx, s)
+	if errors.Is(err, ceph.ErrKept) {
+		err = errors.Join(err, b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Purged = false }))
+	}
+	return err
+}
+
 // isPassing reports whether the next look takes an error in: somebody was busy, or away, or Ceph says that it is not safe any more.
 func isPassing(err error) bool {
 	if errors.Is(err, ceph.ErrUnsafe) || errors.Is(err, ceph.ErrUnreachable) {
