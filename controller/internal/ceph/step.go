@@ -126,6 +126,19 @@ func (c *Client) purge(ctx context.Context, s ceph.Step) error {
 	return err
 }
 
+// MayStop returns an error unless an OSD does not run, or Ceph says that it may be stopped now.
+func (c *Client) MayStop(ctx context.Context, id int, uuid string) error {
+	o, there, err := c.find(ctx, ceph.Step{ID: id, UUID: uuid})
+	if err != nil || !there || !o.Up {
+		return err
+	}
+	answer, err := c.okToStop(ctx, id)
+	if err == nil && answer != ceph.Yes {
+		err = fmt.Errorf("%w: ok to stop: %s", ErrUnsafe, answer)
+	}
+	return err
+}
+
 // removeHost takes a host without OSDs out of the CRUSH map. Ceph refuses one with OSDs.
 func (c *Client) removeHost(ctx context.Context, s ceph.Step) error {
 	m, err := c.dump(ctx)

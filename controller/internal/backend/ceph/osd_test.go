@@ -11,7 +11,9 @@ import (
 	"quarry.storage/quarry/controller/internal/ceph/cephtest"
 	"quarry.storage/quarry/controller/internal/decide"
 	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
 )
 
 // broken are disks that agents cannot clear.
@@ -100,6 +102,35 @@ func TestPurge_kept(t *testing.T) {
 			err := b.purge(t.Context(), s)
 			if o := onDisk(t, b, s); o == nil || o.Purged != tt.want {
 				t.Errorf("%s: %+v, %v", name, o, err)
+			}
+		})
+	}
+}
+
+// TestStopping: Ceph is asked once more right before a daemon of an OSD ends, and of no other daemon.
+func TestStopping(t *testing.T) {
+	for name, tt := range map[string]struct {
+		kind   string
+		change func(*cephtest.Cluster)
+		want   bool
+	}{
+		"it may be stopped":             {cephname.DaemonOSD, func(*cephtest.Cluster) {}, true},
+		"a group needs it by now":       {cephname.DaemonOSD, func(m *cephtest.Cluster) { m.OSDs[0].Needed = true }, false},
+		"it does not run":               {cephname.DaemonOSD, func(m *cephtest.Cluster) { m.OSDs[0].Needed, m.OSDs[0].Up = true, false }, true},
+		"another one has its number":    {cephname.DaemonOSD, func(m *cephtest.Cluster) { m.OSDs[0].UUID = cephtest.UUID(7) }, false},
+		"nobody can say":                {cephname.DaemonOSD, func(m *cephtest.Cluster) { m.Monitors = map[string]bool{"a": false} }, false},
+		"a metadata server is replaced": {cephname.DaemonMetadata, func(m *cephtest.Cluster) { m.OSDs[0].Needed = true }, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b, s := unused(t, false)
+			model := cephtest.New(t, fsid, "n0", "n1", "n2")
+			tt.change(model)
+			b.Runner = func(string) ceph.Runner { return model }
+			s.Daemon.Kind, s.Daemon.ID, s.Daemon.UUID = tt.kind, "0", cephtest.UUID(0)
+			done := false
+			err := b.stopping(func(context.Context, view.Step) error { done = true; return nil })(t.Context(), s)
+			if done != tt.want || (err == nil) != tt.want {
+				t.Errorf("%s: done: %t, %v", name, done, err)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -12,6 +13,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
 )
 
 // Perform performs the steps of one host, or of the whole, in order, and stops at the first that fails, or that may not be taken any more. It returns how many were performed.
@@ -37,8 +39,8 @@ func (b *Backend) perform(ctx context.Context, host string, step backend.Step) e
 		v1alpha1.ActionWipeDevice: b.wipe, v1alpha1.ActionTakeDisks: b.takeDisks,
 		v1alpha1.ActionPrepareCeph: b.prepare, v1alpha1.ActionFormCeph: b.form, v1alpha1.ActionConfigureCeph: b.configure,
 		v1alpha1.ActionStartMonitor: b.startMonitor, v1alpha1.ActionRemoveMonitor: b.removeMonitor,
-		v1alpha1.ActionDeployDaemon: b.deploy, v1alpha1.ActionReplaceDaemon: b.deploy, v1alpha1.ActionStartOSD: b.deploy,
-		v1alpha1.ActionRemoveDaemon: b.removeDaemon, v1alpha1.ActionStopOSD: b.removeDaemon,
+		v1alpha1.ActionDeployDaemon: b.deploy, v1alpha1.ActionReplaceDaemon: b.stopping(b.deploy), v1alpha1.ActionStartOSD: b.deploy,
+		v1alpha1.ActionRemoveDaemon: b.removeDaemon, v1alpha1.ActionStopOSD: b.stopping(b.removeDaemon),
 		v1alpha1.ActionRegisterOSD: b.register, v1alpha1.ActionPrepareOSD: b.prepareOSD, v1alpha1.ActionZapOSD: b.zap,
 		v1alpha1.ActionOutOSD: b.out, v1alpha1.ActionInOSD: b.in, v1alpha1.ActionPurgeOSD: b.purge, v1alpha1.ActionReplaceOSD: b.replace, v1alpha1.ActionKeepOSD: b.keep,
 		v1alpha1.ActionRemoveHost: b.have, v1alpha1.ActionChangePool: b.have, v1alpha1.ActionRequireRelease: b.have,
@@ -73,6 +75,28 @@ func (b *Backend) purge(ctx context.Context, s view.Step) error {
 		err = errors.Join(err, b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Purged = false }))
 	}
 	return err
+}
+
+// stopping has Ceph asked once more before something ends the daemon of an OSD: other steps may have taken minutes since this one was decided on.
+func (b *Backend) stopping(do func(context.Context, view.Step) error) func(context.Context, view.Step) error {
+	return func(ctx context.Context, s view.Step) error {
+		if s.Daemon.Kind != cephname.DaemonOSD {
+			return do(ctx, s)
+		}
+		id, err := strconv.Atoi(s.Daemon.ID)
+		if err != nil {
+			return fmt.Errorf("the OSD has the number %q: %w", s.Daemon.ID, err)
+		}
+		c, err := b.client(s.UID)
+		if err != nil {
+			return err
+		}
+		if err := c.MayStop(ctx, id, s.Daemon.UUID); err != nil {
+			b.memory.changed(types.UID(s.UID))
+			return err
+		}
+		return do(ctx, s)
+	}
 }
 
 // isPassing reports whether the next look takes an error in: somebody was busy, or away, or Ceph says that it is not safe any more.
