@@ -38,7 +38,8 @@ func (w Flags) host(p *Plan, h Host, m Map) {
 	switch {
 	case wanted && !set && has:
 		p.step(Step{Do: SetNoOut, Host: h.Name, ID: -1, Why: "The host is in maintenance."})
-	case !wanted && set && ours:
+	case !wanted && ours:
+		// Even if the flag is not set: whoever was cut off before it was, or took it back by hand, left the record, and a Member with a record never goes.
 		p.step(Step{Do: UnsetNoOut, Host: h.Name, ID: -1, Why: "The host is not in maintenance any more."})
 	case !wanted && set:
 		p.wait("The flag %s is set for the OSDs of host %s, by somebody else.", NoOut, h.Name)

@@ -82,6 +82,8 @@ func TestPlanFlags(t *testing.T) {
 		"maintenance goes on":                 {"n1~", []string{"n1"}, map[string][]string{"n1": {"noout"}}, nil, "", ""},
 		"the flag got lost":                   {"n1~", []string{"n1"}, nil, nil, "SetNoOut n1", ""},
 		"maintenance ends":                    {"n1", []string{"n1"}, map[string][]string{"n1": {"noout"}}, nil, "UnsetNoOut n1", ""},
+		"the flag is gone, the record is not": {"n1", []string{"n1"}, nil, nil, "UnsetNoOut n1", ""},
+		"the same, and the host leaves":       {"n1-", []string{"n1"}, nil, nil, "UnsetNoOut n1", ""},
 		"the flag of somebody else":           {"n1", nil, map[string][]string{"n1": {"noout"}}, nil, "", "somebody else"},
 		"the flag of somebody else meanwhile": {"n1~", nil, map[string][]string{"n1": {"noout"}}, nil, "", ""},
 		"the host leaves instead":             {"n1~-", []string{"n1"}, map[string][]string{"n1": {"noout"}}, nil, "UnsetNoOut n1", ""},
