@@ -145,6 +145,10 @@ func TestUpgrade_locked(t *testing.T) {
 		if (told[0].Locked != "") != gone || told[0].Kind != cephname.DaemonOSD {
 			t.Errorf("gone %t: %+v", gone, told)
 		}
+		// Ceph is asked about the first of these alone, so the one that gets no turn must not stand before the others.
+		if asked := Outdated(o); (len(asked) == 0) != gone {
+			t.Errorf("gone %t: asked about %v", gone, asked)
+		}
 	}
 }
 

@@ -86,7 +86,8 @@ func (v *View) outdated(have Workload) bool {
 	return ok && (have.Image != want.Image || have.Template != cephpod.Template(v.pods().Deployment(want)))
 }
 
-// Outdated returns the IDs of the OSDs whose Deployments are not what they are to be, lowest first. It needs nothing that Ceph says.
+// Outdated returns the IDs of the OSDs whose Deployments are not what they are to be, in the order in which they get their turn: lowest first. Those are left out that get none, as
+// nobody would open their disks again: Ceph is asked about the first one alone. It needs nothing that Ceph says.
 func Outdated(o Observation) []int {
 	var out []int
 	if o.Workloads == nil {
@@ -94,7 +95,7 @@ func Outdated(o Observation) []int {
 	}
 	v := bare(o)
 	for _, have := range v.of(cephname.DaemonOSD) {
-		if id, err := strconv.Atoi(have.ID); err == nil && v.outdated(have) {
+		if id, err := strconv.Atoi(have.ID); err == nil && v.outdated(have) && v.lockedDaemon(have) == "" {
 			out = append(out, id)
 		}
 	}
