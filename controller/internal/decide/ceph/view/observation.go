@@ -116,9 +116,6 @@ type Told struct {
 	Commands ceph.Answer
 	// Subvolumes are the volumes in the group of a Cluster that is being deleted, Volumes those of one that is not; nil when nobody could list them, or nobody had to.
 	Subvolumes, Volumes *[]string
-	// ImageVersion is the version of the programs in ImageOf, the image of the spec; zero when it is not known.
-	ImageVersion ceph.Version
-	ImageOf      string
 	// Rest says, by host, whether all of its OSDs may be stopped at once. Of hosts that nobody asked about it says nothing.
 	Rest map[string]ceph.Answer
 }
