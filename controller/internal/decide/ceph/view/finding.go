@@ -28,6 +28,14 @@ func passing(f backend.Finding, passed []string) backend.Finding {
 	return f
 }
 
+// because is the end of a message that has reasons.
+func because(why []string) string {
+	if len(why) == 0 {
+		return ""
+	}
+	return ": " + backend.Shorten(why, 5)
+}
+
 // found says how the OSDs of a host are.
 func (v *View) found(node string, r v1alpha1.MemberCeph) backend.Finding {
 	var waits []string

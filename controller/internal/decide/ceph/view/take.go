@@ -39,20 +39,16 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 		return nil
 	}
 	step := Step{Cluster: v.seen.Cluster.Name, UID: string(v.seen.Cluster.UID), On: m.Node, Member: m.Object.Name}
-	for _, d := range choice.Wipe {
+	// What can be no OSD is not wiped either.
+	wiped, small := v.fitting(choice.Wipe)
+	for _, d := range wiped {
 		s := step
 		s.Does, s.Devices, s.Why = v1alpha1.ActionWipeDevice, []decide.Device{d}, "The spec consents to it: "+disk.Why(d)
 		h.Steps = append(h.Steps, s)
 	}
-	var small []string
-	taken := slices.DeleteFunc(slices.Concat(choice.Take, choice.Wipe), func(d decide.Device) bool {
-		no := v.unfit(d)
-		if no != "" {
-			small = append(small, no)
-		}
-		return no != ""
-	})
-	if taken = inPlace(r, taken); len(taken) > 0 {
+	taken, no := v.fitting(choice.Take)
+	small = append(no, small...)
+	if taken = inPlace(r, slices.Concat(taken, wiped)); len(taken) > 0 {
 		h.Steps = append(h.Steps, v.taking(step, taken))
 	}
 	var problems []string
@@ -93,6 +89,18 @@ func (v *View) taking(s Step, devices []decide.Device) Step {
 	return s
 }
 
+// fitting returns those of some disks that can become OSDs, and says of the others why they cannot.
+func (v *View) fitting(all []decide.Device) (fit []decide.Device, not []string) {
+	for _, d := range all {
+		if no := v.unfit(d); no != "" {
+			not = append(not, no)
+		} else {
+			fit = append(fit, d)
+		}
+	}
+	return fit, not
+}
+
 // unfit says why a disk cannot become an OSD; empty if it can.
 func (v *View) unfit(d decide.Device) string {
 	switch {
@@ -102,13 +110,6 @@ func (v *View) unfit(d decide.Device) string {
 		return fmt.Sprintf("%s has %d bytes, and an encrypted OSD needs whole sectors of %d", d.Path, d.SizeBytes, osd.SealedSector)
 	}
 	return ""
-}
-
-func because(why []string) string {
-	if len(why) == 0 {
-		return ""
-	}
-	return ": " + backend.Shorten(why, 5)
 }
 
 // inPlace are the disks that a host may take in place of OSDs that a person gave up: as many as these are. A host without such an OSD takes all of them. What the spec chooses anyway is

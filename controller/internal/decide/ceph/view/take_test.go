@@ -110,6 +110,32 @@ func TestTake_inPlace(t *testing.T) {
 	}
 }
 
+// TestTake_unfit: a disk that can be no OSD is not wiped for one, whatever the spec consents to.
+func TestTake_unfit(t *testing.T) {
+	const path = "/dev/disk/by-id/c"
+	for name, tt := range map[string]struct {
+		size int64
+		want string
+		says string
+	}{
+		"large enough": {1 << 30, v1alpha1.ActionWipeDevice + v1alpha1.ActionTakeDisks, ""},
+		"too small":    {1<<30 - 4096, "", "an OSD needs 1 GiB"},
+	} {
+		o := joined(v1alpha1.ClusterSpec{Devices: &v1alpha1.DeviceSelector{Hotplug: true, Wipe: []v1alpha1.WipeConsent{{Host: "n1", Path: path}}}})
+		d := &o.Nodes["n1"].Devices[1]
+		d.Path, d.SizeBytes, d.Wipeable = path, tt.size, true
+		d.Refusals = []v1alpha1.Refusal{{Reason: "Filesystem", Message: "it carries ext4"}}
+		h := New(o).Decide(backend.Member{Node: "n1", Object: o.World.Members[0]})
+		got := ""
+		for _, s := range h.Steps {
+			got += s.Action()
+		}
+		if got != tt.want || !strings.Contains(h.Finding.Message, tt.says) {
+			t.Errorf("%s: steps %q, finding %+v", name, got, h.Finding)
+		}
+	}
+}
+
 // TestTake_unable: on a host that cannot run the daemons nothing is wiped, and nothing is put on record.
 func TestTake_unable(t *testing.T) {
 	const gib = 1 << 30
