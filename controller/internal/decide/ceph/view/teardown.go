@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
@@ -117,19 +118,15 @@ func (v *View) clear(p *plan) {
 		m := v.member(n)
 		r := record(m)
 		for _, o := range r.OSDs {
-			verdict, known := v.seen.Verdicts[o.UUID]
+			verdict := v.seen.Verdicts[o.UUID]
+			d, there := Device(v.seen.Nodes[n], o)
 			s := v.offRecord(m, o, "The disk is clean.")
 			switch {
 			case verdict.Kind == osd.Empty:
 				p.step(s)
-			case !known || verdict.Kind == osd.Unknown || verdict.Kind == osd.Other:
-				p.wait("Disk %s on %s is not given back: %s", o.Path, n, or(verdict.Message, "its agent has not said what is on it."))
+			case !there || verdict.Kind == osd.Unknown || verdict.Kind == osd.Other:
+				p.wait("Disk %s on %s is not given back: %s", o.Path, n, v.notCleared(n, there, verdict))
 			default:
-				d, there := Device(v.seen.Nodes[n], o)
-				if !there {
-					p.wait("Disk %s on %s is not there.", o.Path, n)
-					continue
-				}
 				s.Through, s.Devices, s.Making, s.Why = n, []decide.Device{d}, verdict.Making, "The Cluster is being deleted, and no volume is left."
 				p.step(s)
 			}
@@ -142,6 +139,18 @@ func (v *View) clear(p *plan) {
 			}
 		}
 	}
+}
+
+// notCleared says why a disk of a Cluster that is being deleted is not given back, and what a person does about one that never will be.
+func (v *View) notCleared(node string, there bool, verdict osd.Verdict) string {
+	switch {
+	case !v.seen.Nodes[node].Up() || verdict.Kind == osd.Other:
+	case !there:
+		return "the agent of its host tells of no such disk. Put it back, and it is cleared. " + ceph.Unclearable(node, false)
+	case verdict.Message != "":
+		return strings.TrimSuffix(verdict.Message, ".") + ". " + ceph.Unclearable(node, false)
+	}
+	return or(verdict.Message, "its agent has not said what is on it.")
 }
 
 // sweep removes what is left of monitors, and the record of disks that are clean again.

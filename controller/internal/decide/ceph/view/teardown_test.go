@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -67,6 +68,36 @@ func TestTearDown_withoutTheRecordThatItServed(t *testing.T) {
 				t.Errorf("torn down %v, holding %q, waits %q", goes, holding, v.plan.waits)
 			}
 		})
+	}
+}
+
+// TestTearDown_disks: a disk that is not given back is told, with what to do about one that is dead or gone.
+func TestTearDown_disks(t *testing.T) {
+	device := []decide.Device{{Path: "/dev/sdb", KernelName: "sdb", SizeBytes: 1 << 40, Type: "disk"}}
+	for name, tt := range map[string]struct {
+		node    decide.Node
+		verdict *osd.Verdict
+		step    bool
+		says    string
+	}{
+		"it carries the OSD":       {decide.Node{Agent: decide.AgentUp, Devices: device}, &osd.Verdict{Kind: osd.Ready}, true, ""},
+		"it is clean":              {decide.Node{Agent: decide.AgentUp, Devices: device}, &osd.Verdict{Kind: osd.Empty}, true, ""},
+		"it is not there any more": {decide.Node{Agent: decide.AgentUp}, nil, false, "tells of no such disk. Put it back, and it is cleared. If the disk fails"},
+		"it cannot be read":        {decide.Node{Agent: decide.AgentUp, Devices: device}, &osd.Verdict{Message: "It cannot be read."}, false, "It cannot be read. If the disk fails"},
+		"something else is on it":  {decide.Node{Agent: decide.AgentUp, Devices: device}, &osd.Verdict{Kind: osd.Other, Message: "It carries ext4."}, false, "It carries ext4."},
+		"its host is off":          {decide.Node{Agent: decide.AgentUnreachable}, nil, false, "its agent has not said what is on it."},
+	} {
+		o := deleted(nil, osd.Ready, map[string]string{v1alpha1.AnnotationCephRemoved: "u"})
+		o.Nodes = map[string]decide.Node{"n1": tt.node}
+		if delete(o.Verdicts, diskUUID); tt.verdict != nil {
+			o.Verdicts[diskUUID] = *tt.verdict
+		}
+		v := New(o)
+		steps := slices.ContainsFunc(v.plan.steps, func(s Step) bool { return s.Does == v1alpha1.ActionZapOSD })
+		waits := strings.Join(v.plan.waits, " ")
+		if steps != tt.step || !strings.Contains(waits, tt.says) || (waits == "") != tt.step {
+			t.Errorf("%s: steps %+v, waits %q", name, v.plan.steps, waits)
+		}
 	}
 }
 
