@@ -32,7 +32,7 @@ const (
 
 // workloads reads what is deployed for a Cluster, from the API server itself.
 func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster, members []*v1alpha1.Member) (*view.Workloads, error) {
-	w := &view.Workloads{Tools: map[string]string{}, Sweeps: map[string]bool{}, Pods: map[string]int{}, OSDPods: map[string]bool{}, Opened: map[string]bool{}, Stuck: map[string][]string{}}
+	w := &view.Workloads{Tools: map[string]string{}, Sweeps: map[string]string{}, Pods: map[string]int{}, OSDPods: map[string]bool{}, Opened: map[string]bool{}, Stuck: map[string][]string{}}
 	ours := []client.ListOption{client.InNamespace(cephname.Namespace), client.MatchingLabels{cephname.LabelFSID: string(c.UID)}}
 	var deployments appsv1.DeploymentList
 	if err := b.Live.List(ctx, &deployments, ours...); err != nil {
@@ -120,7 +120,7 @@ func count(w *view.Workloads, p *corev1.Pod) {
 	kind := p.Labels[cephname.LabelDaemon]
 	switch kind {
 	case cephname.DaemonSweep:
-		w.Sweeps[p.Labels[cephname.LabelID]] = p.Status.Phase == corev1.PodSucceeded
+		w.Sweeps[p.Labels[cephname.LabelID]] = stuck(p)
 		return
 	case cephname.DaemonOSD:
 		uuid := p.Annotations[cephname.AnnotationOSD]

@@ -39,6 +39,18 @@ func TestCount_opened(t *testing.T) {
 	}
 }
 
+// TestCount_sweep: a pod that removes the data of a monitor is told if it does not start.
+func TestCount_sweep(t *testing.T) {
+	for reason, want := range map[string]string{"": "", "ErrImagePull": "the pod p with image i does not start: ErrImagePull."} {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{cephname.LabelDaemon: cephname.DaemonSweep, cephname.LabelID: "b"}}}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Image: "i", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}
+		w := &view.Workloads{Sweeps: map[string]string{}}
+		if count(w, p); w.Sweeps["b"] != want || len(w.Sweeps) != 1 {
+			t.Errorf("%q: %+v", reason, w.Sweeps)
+		}
+	}
+}
+
 // TestStuck: a pod that does not start is told in the words of the kubelet and of its program, on one line, and one that only has not started yet is not.
 func TestStuck(t *testing.T) {
 	waits := func(reason, message string) corev1.ContainerStatus {

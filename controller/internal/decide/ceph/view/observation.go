@@ -49,8 +49,8 @@ type Workloads struct {
 	Daemons []Workload
 	// Tools has the container with Ceph's programs, by node, where it runs.
 	Tools map[string]string
-	// Sweeps are the monitors whose data are being removed, and whether that is over.
-	Sweeps map[string]bool
+	// Sweeps has the monitors whose data are being removed, each with what the kubelet says of a pod for it that does not start; empty for one that does.
+	Sweeps map[string]string
 	// OSDPods has the UUIDs of OSDs of which a pod exists.
 	OSDPods map[string]bool
 	// Opened has the UUIDs of OSDs of which there is a pod that has opened the disk, does not do so again, and in which the daemon ended once at least.

@@ -133,9 +133,7 @@ func (v *View) clear(p *plan) {
 		}
 		if len(r.OSDs) == 0 && (r.Monitor != nil || len(r.Swept) > 0) {
 			for _, name := range slices.Concat(r.Swept, monitorOf(r)) {
-				s := v.whole(v1alpha1.ActionRemoveDaemon, "", "The data of the monitor are removed.")
-				s.Member, s.Daemon = m.Name, cephpod.Daemon{Kind: cephname.DaemonSweep, ID: name, Node: n}
-				p.step(s)
+				v.sweepOne(p, m, name, "The data of the monitor are removed.")
 			}
 		}
 	}
@@ -165,9 +163,7 @@ func (v *View) sweep(p *plan) {
 				p.wait("The data of monitor %s on %s stay: %s", name, n, why)
 				continue
 			}
-			s := v.whole(v1alpha1.ActionRemoveDaemon, "", "The data of a monitor that is gone are removed.")
-			s.Member, s.Daemon = m.Name, cephpod.Daemon{Kind: cephname.DaemonSweep, ID: name, Node: n}
-			p.step(s)
+			v.sweepOne(p, m, name, "The data of a monitor that is gone are removed.")
 		}
 		for _, o := range record(m).OSDs {
 			known, _ := v.known(o.UUID)
@@ -181,6 +177,16 @@ func (v *View) sweep(p *plan) {
 				p.step(v.offRecord(m, o, "The Member is declared lost, and the disk is no OSD of Ceph any more."))
 			}
 		}
+	}
+}
+
+// sweepOne has a pod remove the data of a monitor, and tells of one that does not start.
+func (v *View) sweepOne(p *plan, m *v1alpha1.Member, name, why string) {
+	s := v.whole(v1alpha1.ActionRemoveDaemon, "", why)
+	s.Member, s.Daemon = m.Name, cephpod.Daemon{Kind: cephname.DaemonSweep, ID: name, Node: string(m.Spec.Node)}
+	p.step(s)
+	if text := v.seen.Workloads.Sweeps[name]; text != "" {
+		p.wait("On host %s %s", m.Spec.Node, text)
 	}
 }
 

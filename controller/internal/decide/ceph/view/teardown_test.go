@@ -101,6 +101,19 @@ func TestTearDown_disks(t *testing.T) {
 	}
 }
 
+// TestTearDown_sweep: a pod that is to remove the data of a monitor, and does not start, is told.
+func TestTearDown_sweep(t *testing.T) {
+	for _, stuck := range []string{"", "the pod p with image i does not start: ErrImagePull."} {
+		o := deleted(nil, osd.Empty, map[string]string{v1alpha1.AnnotationCephRemoved: "u"})
+		o.World.Members[0].Spec.Ceph = &v1alpha1.MemberCeph{Swept: []string{"a"}}
+		o.Workloads.Sweeps = map[string]string{"a": stuck}
+		v := New(o)
+		if waits := strings.Join(v.plan.waits, " "); len(v.plan.steps) != 1 || v.plan.steps[0].Daemon.Kind != cephname.DaemonSweep || stuck != "" && waits != "On host n1 "+stuck || stuck == "" && waits != "" {
+			t.Errorf("steps %+v, waits %q", v.plan.steps, waits)
+		}
+	}
+}
+
 func TestServe_writesALostRecordAgain(t *testing.T) {
 	o := deleted(&Told{Filesystem: ceph.Yes, Group: ceph.Yes}, osd.Ready, nil)
 	o.Workloads.Daemons = []Workload{{Kind: cephname.DaemonMetadata, ID: "h1", Node: "n1"}}
@@ -130,7 +143,7 @@ func TestNext_isNoNameThatIsKnown(t *testing.T) {
 		}, "a"},
 		"on a member": {func(o *Observation) { o.World.Members[0].Spec.Ceph.Monitor = &v1alpha1.MemberMonitor{Name: "c"} }, "d"},
 		"to be swept": {func(o *Observation) { o.World.Members[0].Spec.Ceph.Swept = []string{"z"} }, "aa"},
-		"being swept": {func(o *Observation) { o.Workloads.Sweeps = map[string]bool{"b": true} }, "c"},
+		"being swept": {func(o *Observation) { o.Workloads.Sweeps = map[string]string{"b": ""} }, "c"},
 		"deployed":    {func(o *Observation) { o.Workloads.Daemons = []Workload{{Kind: cephname.DaemonMonitor, ID: "e"}} }, "f"},
 		"in the quorum": {func(o *Observation) {
 			o.Ceph = &Told{Facts: ceph.Facts{Quorum: &ceph.Quorum{Monitors: []ceph.Monitor{{Name: "b"}}}}}
