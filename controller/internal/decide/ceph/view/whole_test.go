@@ -1,6 +1,8 @@
 package view
 
 import (
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -40,6 +42,29 @@ func TestHealthy(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 		})
+	}
+}
+
+// TestExpected_alerts: the rules for alerts pass over the same warnings as the condition, and the one of pgPolicy: legacy.
+func TestExpected_alerts(t *testing.T) {
+	rules, err := os.ReadFile("../../../../../deploy/optional/ceph-alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`ceph_health_detail\{name!~"([^"]+)"\}`).FindStringSubmatch(string(rules))
+	if found == nil {
+		t.Fatal("no rule passes over a warning")
+	}
+	passed := regexp.MustCompile("^(?:" + found[1] + ")$")
+	for _, name := range append(slices.Clone(expected), "POOL_PG_NUM_NOT_POWER_OF_TWO") {
+		if !passed.MatchString(name) {
+			t.Errorf("the alert comes for %s", name)
+		}
+	}
+	for _, name := range []string{"AUTH_INSECURE_GLOBAL_ID_RECLAIM", "AUTH_INSECURE_KEYS_ALLOWED_TOO", "OSD_DOWN"} {
+		if passed.MatchString(name) {
+			t.Errorf("no alert comes for %s", name)
+		}
 	}
 }
 
