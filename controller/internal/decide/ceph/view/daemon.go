@@ -176,8 +176,12 @@ func (v *View) serve(p *plan, f ceph.Facts) {
 		p.wait("The filesystem waits for a metadata server.")
 		return
 	}
-	if t.Filesystem == ceph.Unknown && t.Group == ceph.Unknown {
+	switch {
+	case t.Filesystem == ceph.Unknown:
 		p.wait("Whether the filesystem is there cannot be read.")
+		return
+	case t.Filesystem == ceph.Yes && t.Group == ceph.Unknown && Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed):
+		p.wait("Whether the group of the volumes is there cannot be read: no metadata server serves yet, or Ceph did not answer.")
 		return
 	}
 	_, listening := v.monitors()

@@ -129,6 +129,31 @@ func TestServe_writesALostRecordAgain(t *testing.T) {
 	}
 }
 
+// TestServe_unread: while nobody can say whether the filesystem, or its group, is there, nothing is made, and nobody is asked to approve that. A record that got lost is written all the same.
+func TestServe_unread(t *testing.T) {
+	noted := map[string]string{v1alpha1.AnnotationCephServed: "u"}
+	for name, tt := range map[string]struct {
+		filesystem, group ceph.Answer
+		notes             map[string]string
+		step              bool
+		says              string
+	}{
+		"nothing is known":                {ceph.Unknown, ceph.Unknown, noted, false, "Whether the filesystem"},
+		"the group is not known":          {ceph.Yes, ceph.Unknown, noted, false, "no metadata server serves yet"},
+		"the same, and the record is not": {ceph.Yes, ceph.Unknown, nil, true, ""},
+		"there is no group":               {ceph.Yes, ceph.No, noted, true, ""},
+		"there is no filesystem":          {ceph.No, ceph.Unknown, noted, true, ""},
+	} {
+		o := deleted(&Told{Filesystem: tt.filesystem, Group: tt.group}, osd.Ready, tt.notes)
+		o.Workloads.Daemons = []Workload{{Kind: cephname.DaemonMetadata, ID: "h1", Node: "n1"}}
+		var p plan
+		New(o).serve(&p, ceph.Facts{Map: &ceph.Map{Pools: []ceph.Pool{{Name: cephname.PoolMetadata}, {Name: cephname.PoolData}}}})
+		if said := strings.Join(p.waits, " "); len(p.steps) > 0 != tt.step || !strings.Contains(said, tt.says) || tt.step && said != "" {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+}
+
 func TestNext_isNoNameThatIsKnown(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*Observation)
