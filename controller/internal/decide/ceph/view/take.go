@@ -33,22 +33,22 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 		Retired: v.retired(m), Recorded: disk.RecordsOf(v.seen.World.GlusterNodes), Unread: v.seen.World.Unread, Elsewhere: v.elsewhere(m.Node),
 	})
 	h.Unread = choice.Unread
+	// What can be no OSD is not wiped either, and needs no memory.
+	wiped, small := v.fitting(choice.Wipe)
+	taken, not := v.fitting(choice.Take)
+	small, taken = append(not, small...), inPlace(r, slices.Concat(taken, wiped))
 	// Before the host can run the daemons nothing is wiped, and nothing is put on record.
-	if no := v.unableToTake(m.Node, choice); !no.IsZero() {
+	if no := v.unableToTake(m.Node, len(taken)); !no.IsZero() {
 		h.Finding, h.Wake = backend.Finding{Kind: backend.Bad, Reason: no.Reason, Message: no.Message}, choice.Wake
 		return nil
 	}
 	step := Step{Cluster: v.seen.Cluster.Name, UID: string(v.seen.Cluster.UID), On: m.Node, Member: m.Object.Name}
-	// What can be no OSD is not wiped either.
-	wiped, small := v.fitting(choice.Wipe)
 	for _, d := range wiped {
 		s := step
 		s.Does, s.Devices, s.Why = v1alpha1.ActionWipeDevice, []decide.Device{d}, "The spec consents to it: "+disk.Why(d)
 		h.Steps = append(h.Steps, s)
 	}
-	taken, no := v.fitting(choice.Take)
-	small = append(no, small...)
-	if taken = inPlace(r, slices.Concat(taken, wiped)); len(taken) > 0 {
+	if len(taken) > 0 {
 		h.Steps = append(h.Steps, v.taking(step, taken))
 	}
 	var problems []string
@@ -190,9 +190,8 @@ func (v *View) elsewhere(host string) func(string) bool {
 	}
 }
 
-// unableToTake says why a host cannot run the OSDs of the disks that it is to take.
-func (v *View) unableToTake(node string, choice disk.Choice) preflight.Refusal {
-	n := len(choice.Take) + len(choice.Wipe)
+// unableToTake says why a host cannot run so many OSDs more, of the disks that it is to take.
+func (v *View) unableToTake(node string, n int) preflight.Refusal {
 	if n == 0 {
 		return preflight.Refusal{}
 	}

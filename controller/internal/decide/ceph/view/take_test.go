@@ -110,18 +110,20 @@ func TestTake_inPlace(t *testing.T) {
 	}
 }
 
-// TestTake_unfit: a disk that can be no OSD is not wiped for one, whatever the spec consents to.
+// TestTake_unfit: a disk that can be no OSD is not wiped for one, whatever the spec consents to, and needs no memory.
 func TestTake_unfit(t *testing.T) {
 	const path = "/dev/disk/by-id/c"
 	for name, tt := range map[string]struct {
-		size int64
-		want string
-		says string
+		size   int64
+		memory int64
+		want   string
+		says   string
 	}{
-		"large enough": {1 << 30, v1alpha1.ActionWipeDevice + v1alpha1.ActionTakeDisks, ""},
-		"too small":    {1<<30 - 4096, "", "an OSD needs 1 GiB"},
+		"large enough": {1 << 30, 7 << 30, v1alpha1.ActionWipeDevice + v1alpha1.ActionTakeDisks, ""},
+		"too small":    {1<<30 - 4096, 5 << 30, "", "an OSD needs 1 GiB"},
 	} {
 		o := joined(v1alpha1.ClusterSpec{Devices: &v1alpha1.DeviceSelector{Hotplug: true, Wipe: []v1alpha1.WipeConsent{{Host: "n1", Path: path}}}})
+		o.Machines["n1"] = preflight.Machine{MemoryBytes: tt.memory, OS: "linux", Architecture: "amd64", Clock: &preflight.Clock{}}
 		d := &o.Nodes["n1"].Devices[1]
 		d.Path, d.SizeBytes, d.Wipeable = path, tt.size, true
 		d.Refusals = []v1alpha1.Refusal{{Reason: "Filesystem", Message: "it carries ext4"}}
