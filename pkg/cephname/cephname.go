@@ -106,10 +106,22 @@ const (
 const DashboardUser = "quarry"
 
 // Metrics is the name of the Service of the managers' metrics.
-func Metrics(cluster string) string { return "ceph-" + cluster + "-metrics" }
+func Metrics(cluster string) string { return service(cluster, "metrics") }
 
 // Dashboard is the name of the Secret and of the Service of the dashboard.
-func Dashboard(cluster string) string { return "ceph-" + cluster + "-dashboard" }
+func Dashboard(cluster string) string { return service(cluster, "dashboard") }
+
+// longestService is how long the name of a Service can be.
+const longestService = 63
+
+// service is the name of a Service. A name of a Cluster that is too long for one, or has a dot, is not in it: digits stand for it.
+func service(cluster, what string) string {
+	if name := "ceph-" + cluster + "-" + what; len(name) <= longestService && !strings.Contains(name, ".") {
+		return name
+	}
+	sum := sha256.Sum256([]byte(cluster))
+	return "ceph-" + hex.EncodeToString(sum[:8]) + "-" + what
+}
 
 // ContainerMonitor is the container of a monitor's pod in which commands are run. ContainerTools is the only one of the idle pod.
 const (

@@ -1,6 +1,9 @@
 package cephname
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestLetters(t *testing.T) {
 	for n, want := range map[int]string{0: "a", 1: "b", 25: "z", 26: "aa", 27: "ab", 701: "zz", 702: "aaa"} {
@@ -40,6 +43,19 @@ func TestNumber(t *testing.T) {
 	for _, name := range []string{"", "A", "a1", "mon-a", "aaaaaaaaa"} {
 		if got := Number(name); got != -1 {
 			t.Errorf("%q is number %d", name, got)
+		}
+	}
+}
+
+// TestService: whatever a Cluster is called, its Services have names that the API server takes, and no two Clusters the same.
+func TestService(t *testing.T) {
+	long := strings.Repeat("x", 63)
+	for cluster, want := range map[string]string{
+		"files": "ceph-files-metrics", long[:50]: "ceph-" + long[:50] + "-metrics", long[:51]: "ceph-3ecd502af72c4cf4-metrics", "a.b": "", long: "",
+	} {
+		got := Metrics(cluster)
+		if want != "" && got != want || len(got) > 63 || strings.Contains(got, ".") || got == Dashboard(cluster) || got == Metrics(cluster+"c") {
+			t.Errorf("%s: %s", cluster, got)
 		}
 	}
 }
