@@ -44,15 +44,20 @@ func (v *View) planUpgrade(hosts []ceph.Host, f ceph.Facts) ceph.Plan {
 // settings is added to the image of a daemon that has the right one, and is to get something else.
 const settings = " with other settings"
 
-// deployed are the daemons that have a Deployment, with what that says.
+// deployed are the daemons that have a Deployment, with what that says. Ceph forgets a manager, and a metadata server, that does not run: of one that it does not tell of only the Deployment is known,
+// and no other one gets an image that it did not start with.
 func (v *View) deployed(told []ceph.Daemon) []ceph.Daemon {
 	out := []ceph.Daemon{}
-	for _, d := range told {
-		i := slices.IndexFunc(v.seen.Workloads.Daemons, func(x Workload) bool { return x.Kind == d.Kind && x.ID == d.Name })
-		if i < 0 {
+	for _, have := range v.seen.Workloads.Daemons {
+		i := slices.IndexFunc(told, func(d ceph.Daemon) bool { return have.Kind == d.Kind && have.ID == d.Name })
+		d := ceph.Daemon{Kind: have.Kind, Name: have.ID}
+		switch {
+		case i >= 0:
+			d = told[i]
+		case have.Kind == cephname.DaemonOSD || have.Kind == cephname.DaemonTools:
+			// An OSD that never ran is none yet.
 			continue
 		}
-		have := v.seen.Workloads.Daemons[i]
 		d.Host, d.Image, d.Restarting, d.Locked = have.Node, have.Image, !have.Ready, v.lockedDaemon(have)
 		if have.Image == v.pods().Image && v.outdated(have) {
 			d.Image += settings

@@ -2,6 +2,7 @@ package view
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -101,6 +102,37 @@ func TestForm_killed(t *testing.T) {
 		})
 		if got := i >= 0; got != first {
 			t.Errorf("first %t: deployed anew %t", first, got)
+		}
+	}
+}
+
+// TestUpgrade_untold: Ceph forgets a manager, and a metadata server, that does not run. No other one gets the image that it did not start with, and it gets the one before if the spec says so.
+func TestUpgrade_untold(t *testing.T) {
+	const before, broken = "ceph:v20.2.4", "ceph:v20.2.5"
+	for _, kind := range []string{cephname.DaemonManager, cephname.DaemonMetadata} {
+		for image, want := range map[string]string{broken: "", before: "ReplaceDaemon " + kind + ".h1 n1"} {
+			o := joined(v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{Image: image}})
+			o.Ceph.Health, o.Ceph.Map.RequireRelease = "HEALTH_WARN", 20
+			v := bare(o)
+			made := func(id, image string) Workload {
+				p := v.pods()
+				p.Image = image
+				w := Workload{Kind: kind, ID: id, Node: "n1", Image: image, Ready: true}
+				d, _ := v.wanted(w)
+				w.Template = cephpod.Template(p.Deployment(d))
+				return w
+			}
+			o.Workloads.Daemons = []Workload{made("h1", broken), made("h2", before)}
+			f := o.Ceph.Facts
+			f.Daemons = &[]ceph.Daemon{{Kind: kind, Name: "h2", Version: ceph.Version{Major: 20, Minor: 2, Patch: 4}, Running: true, Active: true}}
+			p := v.planUpgrade(v.hosts(), f)
+			got := ""
+			for _, s := range p.Steps {
+				got += s.String()
+			}
+			if waits := strings.Join(p.Waits, " "); got != want || want == "" && !strings.Contains(waits, kind+".h1 does not run") {
+				t.Errorf("%s, image %s: %q, waits %q", kind, image, got, waits)
+			}
 		}
 	}
 }
