@@ -61,6 +61,9 @@ func PlanUpgrade(w Upgrade, f Facts) Plan {
 		w.require(&p, daemons, f)
 		return p
 	}
+	if i := slices.IndexFunc(daemons, func(d Daemon) bool { return w.mends(d, daemons) }); i >= 0 {
+		next = i
+	}
 	if why := Allowed(w.Version, daemons, f.Quorum.MinRelease, f.Map.RequireRelease); why != "" {
 		p.wait("The image %s is not used: %s", w.Image, why)
 		return p
@@ -104,6 +107,13 @@ func before(a, b Daemon) int {
 		slices.Index(order, a.Kind)-slices.Index(order, b.Kind), active[a.Active]-active[b.Active],
 		cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name),
 	)
+}
+
+// mends reports whether a daemon comes before its turn: it does not run, and another one of its kind runs with the image already. All others wait for it, so that no broken image would be taken back.
+func (w Upgrade) mends(d Daemon, daemons []Daemon) bool {
+	return !d.Running && d.Image != w.Image && d.Locked == "" && slices.ContainsFunc(daemons, func(other Daemon) bool {
+		return other.Kind == d.Kind && other.Running && other.Image == w.Image && other.Version == w.Version
+	})
 }
 
 // unwell says why the next daemon does not get its image yet; empty if nothing speaks against it. A daemon that does not run may get it: that may be

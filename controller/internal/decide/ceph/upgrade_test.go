@@ -173,6 +173,16 @@ func TestPlanUpgrade(t *testing.T) {
 		"no groups":                         {[]func(*Facts){func(f *Facts) { f.Groups = nil }}, nil, "", "Not everything"},
 		"no daemons":                        {[]func(*Facts){func(f *Facts) { f.Daemons = nil }}, nil, "", "Not everything"},
 		"a bad image is taken back":         {[]func(*Facts){func(f *Facts) { d := &(*f.Daemons)[3]; d.Image, d.Running, d.Version = "bad", false, Version{} }}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "ReplaceDaemon mon.a n1", ""},
+		"that of a manager is taken back": {[]func(*Facts){func(f *Facts) {
+			for i := range *f.Daemons {
+				if d := &(*f.Daemons)[i]; d.Kind == cephname.DaemonMonitor || d.String() == "mgr.b" {
+					d.Image, d.Version = "bad", v2
+				}
+				if d := &(*f.Daemons)[i]; d.String() == "mgr.b" {
+					d.Running, d.Version = false, Version{}
+				}
+			}
+		}}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "ReplaceDaemon mgr.b n2", ""},
 		"nothing to do, and an older floor": {[]func(*Facts){func(f *Facts) { f.Map.RequireRelease = 19 }}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "RequireRelease 20", ""},
 		"a daemon is late for the floor":    {[]func(*Facts){func(f *Facts) { f.Map.RequireRelease = 19; (*f.Daemons)[1].Running = false }}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "", "does not run version"},
 	} {
