@@ -127,7 +127,7 @@ type CephStatus struct {
 	// Health is what Ceph says: HEALTH_OK, HEALTH_WARN or HEALTH_ERR. While nobody can ask, it is what was said last.
 	// +optional
 	Health string `json:"health,omitempty"`
-	// AskedAt is when Ceph was asked last and answered.
+	// AskedAt is when Ceph was asked last and answered, to the minute.
 	// +optional
 	AskedAt *metav1.Time `json:"askedAt,omitempty"`
 	// Checks are what Ceph says in its own words, the first 16: the name of a health check, and its summary.
@@ -154,10 +154,12 @@ type CephStatus struct {
 
 // CephOSDs counts OSDs.
 type CephOSDs struct {
-	// Total of them, those whose daemon is up, and those that data are placed on.
+	// Total of them, whether they run or not.
 	Total int32 `json:"total"`
-	Up    int32 `json:"up"`
-	In    int32 `json:"in"`
+	// Up are those whose daemon runs.
+	Up int32 `json:"up"`
+	// In are those that data are placed on.
+	In int32 `json:"in"`
 }
 
 // MemberCeph is the record of a member of a Cluster of type cephfs.
@@ -208,16 +210,18 @@ type MemberOSD struct {
 	UUID string `json:"uuid"`
 	// Path of the disk when it was taken.
 	Path DevicePath `json:"path"`
-	// WWN, serial number and size in bytes of the disk when it was taken. Another disk at the same path is another one.
+	// WWN of the disk when it was taken. Another disk at the same path is another one.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	WWN string `json:"wwn,omitempty"`
+	// Serial number of the disk when it was taken.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Serial string `json:"serial,omitempty"`
+	// Size of the disk in bytes when it was taken. A disk may grow; one that is smaller is another one.
 	// +kubebuilder:validation:Minimum=1
 	Size int64 `json:"size"`
-	// Outed and Purged are written before Ceph is asked to mark the OSD out, and to forget it. Both end when it is registered anew, or brought in.
+	// Outed is written before Ceph is asked to mark the OSD out. It ends when the OSD is registered anew, or brought in.
 	// +optional
 	Outed bool `json:"outed"`
 	// Replaced: the OSD, which died, is given up. It leaves as those of a host that leaves do.
@@ -227,6 +231,7 @@ type MemberOSD struct {
 	// is cleared.
 	// +optional
 	AutoReplaced bool `json:"autoReplaced,omitempty"`
+	// Purged is written before Ceph is asked to forget the OSD. It ends when the OSD is registered anew, or kept.
 	// +optional
 	Purged bool `json:"purged"`
 	// Encrypted: the disk is encrypted, and the OSD in it.

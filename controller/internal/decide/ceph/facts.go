@@ -171,7 +171,7 @@ type Disk struct {
 	// AutoReplaced: it is given up, and no person approved that.
 	AutoReplaced bool
 	// Outed and Purged: the Cluster has put on record, before it asked for it, that the OSD is marked out, or purged. Both end when the disk is
-	// registered anew, or brought in: what is on it is worth something again.
+	// registered anew: what is on it is worth something again. Outed ends when the OSD is brought in, too, and Purged when it is kept.
 	Outed, Purged bool
 	// Deployed: the workload of its daemon exists.
 	Deployed Answer
