@@ -89,7 +89,7 @@ type CephSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^(global|mon|mgr|osd|mds|client)[.][a-z][a-z0-9_]*$'))",message="a key of config is global, mon, mgr, osd, mds or client, a dot, and the name of an option"
-	// +kubebuilder:validation:XValidation:rule="self.all(k, !(k.substring(k.indexOf('.') + 1) in ['fsid', 'mon_host', 'mon_initial_members', 'public_addr', 'cluster_addr', 'keyring', 'key', 'keyfile', 'mon_allow_pool_delete', 'mon_allow_pool_size_one', 'auth_cluster_required', 'auth_service_required', 'auth_client_required', 'osd_pool_default_size', 'osd_pool_default_min_size']))",message="the controller sets this option itself, or it must not be set: fsid, mon_host, addresses, keys, auth_*_required, mon_allow_pool_*, osd_pool_default_size"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !(k.substring(k.indexOf('.') + 1) in ['fsid', 'mon_host', 'mon_initial_members', 'public_addr', 'cluster_addr', 'keyring', 'key', 'keyfile', 'mon_allow_pool_delete', 'mon_allow_pool_size_one', 'auth_cluster_required', 'auth_service_required', 'auth_client_required', 'osd_pool_default_size', 'osd_pool_default_min_size', 'osd_crush_chooseleaf_type', 'mon_warn_on_pool_no_redundancy', 'auth_allow_insecure_global_id_reclaim', 'mon_cluster_log_to_file', 'log_to_file', 'log_to_stderr', 'err_to_stderr', 'crash_dir']))",message="the controller sets this option itself, or it must not be set: fsid, mon_host, addresses, keys, auth_*_required, mon_allow_pool_*, osd_pool_default_size, and what its configuration file has: where daemons log, crash_dir, osd_crush_chooseleaf_type and the like"
 	Config map[string]CephOption `json:"config,omitempty"`
 }
 

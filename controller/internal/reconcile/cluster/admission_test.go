@@ -202,3 +202,34 @@ func TestCluster_failureDomainStays(t *testing.T) {
 		})
 	}
 }
+
+// TestAdmission_badCeph: what no Ceph cluster can have, or what the controller sets itself, is refused by the schema.
+func TestAdmission_badCeph(t *testing.T) {
+	c := apitest.Client(t)
+	option := func(key string) v1alpha1.CephSpec {
+		return v1alpha1.CephSpec{Config: map[string]v1alpha1.CephOption{key: "1"}}
+	}
+	for name, tc := range map[string]struct {
+		spec v1alpha1.CephSpec
+		want string
+	}{
+		"all is well":                      {v1alpha1.CephSpec{Mons: 5, Replicas: 3, Image: "r:5000/c/ceph:v20.2.5@sha256:00", Config: map[string]v1alpha1.CephOption{"osd.bluestore_cache_size": "32Mi"}}, ""},
+		"an even number of monitors":       {v1alpha1.CephSpec{Mons: 2}, "mons must be odd"},
+		"too many copies":                  {v1alpha1.CephSpec{Replicas: 6}, "less than or equal to 5"},
+		"no image":                         {v1alpha1.CephSpec{Image: "not an image"}, "image must be a reference"},
+		"an option of nobody":              {option("bluestore_cache_size"), "a key of config is"},
+		"an option that makes another one": {option("global.fsid"), "the controller sets this option itself"},
+		"one that the file outranks":       {option("osd.log_to_file"), "the controller sets this option itself"},
+		"one that says what copies share":  {option("global.osd_crush_chooseleaf_type"), "the controller sets this option itself"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "bad"}}
+			o.Spec.StorageType, o.Spec.Hosts, o.Spec.Ceph = v1alpha1.StorageTypeCephFS, []v1alpha1.HostName{"n1"}, &tc.spec
+			t.Cleanup(func() { _ = c.Delete(context.Background(), o) })
+			err := c.Create(t.Context(), o)
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}

@@ -85,6 +85,20 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// TestConfig_outranks: what is in the configuration file outranks what Ceph is told, so that the schema takes no such option: it would be without effect, and CephConfigured would say that Ceph took it.
+func TestConfig_outranks(t *testing.T) {
+	types, err := os.ReadFile("../../../../../pkg/api/v1alpha1/ceph_types.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(Config(fsid, nil, 3, 2, true)) {
+		name, _, is := strings.Cut(line, " = ")
+		if is && !strings.Contains(string(types), "'"+name+"'") {
+			t.Errorf("spec.ceph.config takes %s", name)
+		}
+	}
+}
+
 // TestDeployment: a daemon is bound to its node, only one that opens a disk is privileged, and none but a monitor sees the key of the administrator.
 func TestDeployment(t *testing.T) {
 	p := Of(&v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "files", UID: fsid}})
