@@ -264,8 +264,8 @@ func TestFacts_nonsense(t *testing.T) {
 		if f, err := newClient(t, a).Facts(t.Context()); err == nil || f.Map != nil || f.Quorum != nil {
 			t.Errorf("%q: %+v, %v", a, f, err)
 		}
-		if h, err := newClient(t, a).Health(t.Context()); err == nil {
-			t.Errorf("%q: health %q", a, h)
+		if o, err := newClient(t, a).Overview(t.Context()); err == nil || o.Health != "" {
+			t.Errorf("%q: %+v, %v", a, o, err)
 		}
 	}
 }
@@ -284,8 +284,8 @@ func TestOKToStop(t *testing.T) {
 			t.Errorf("osd.%d: %s, daemons %+v", id, got, *f.Daemons)
 		}
 	}
-	if h, err := newClient(t, c).Health(t.Context()); h != "HEALTH_OK" || err != nil {
-		t.Errorf("health %q, %v", h, err)
+	if o, err := newClient(t, c).Overview(t.Context()); o.Health != "HEALTH_OK" || err != nil {
+		t.Errorf("%+v, %v", o, err)
 	}
 }
 

@@ -39,11 +39,8 @@ func (c *Client) quorum(ctx context.Context) (ceph.Quorum, error) {
 	return q, nil
 }
 
-// health is the answer to status.
-type health struct {
-	Health *struct {
-		Status string `json:"status"`
-	} `json:"health"`
+// groupStatus is what the answer to status has about placement groups.
+type groupStatus struct {
 	PGMap *struct {
 		NumPGs      int `json:"num_pgs"`
 		PGsByStates []struct {
@@ -58,21 +55,9 @@ type health struct {
 	} `json:"mgrmap"`
 }
 
-// Health returns what Ceph says of itself in a word, such as HEALTH_OK.
-func (c *Client) Health(ctx context.Context) (string, error) {
-	var s health
-	if err := c.ask(ctx, &s, "status"); err != nil {
-		return "", err
-	}
-	if s.Health == nil || s.Health.Status == "" {
-		return "", fmt.Errorf("status has no health")
-	}
-	return s.Health.Status, nil
-}
-
 // groups reads the state of the placement groups. It comes from the manager: without one the monitors go on saying what the last one said.
 func (c *Client) groups(ctx context.Context) (*ceph.Groups, error) {
-	var s health
+	var s groupStatus
 	if err := c.ask(ctx, &s, "status"); err != nil {
 		return nil, err
 	}
