@@ -49,26 +49,29 @@ type Upgrade struct {
 // as far as Ceph allows that. An OSD whose disk no key opens would not start again, so it keeps what it has, and others of its turn go on.
 func PlanUpgrade(w Upgrade, f Facts) Plan {
 	var p Plan
-	if f.Quorum == nil || f.Map == nil || f.Groups == nil || f.Daemons == nil {
-		p.wait("Not everything is known of the daemons, so none gets another image.")
+	const unknown = "Not everything is known of the daemons, so none gets another image."
+	if f.Quorum == nil || f.Map == nil || f.Daemons == nil {
+		p.wait(unknown)
 		return p
 	}
 	daemons := slices.Clone(*f.Daemons)
 	slices.SortFunc(daemons, before)
 	keeps := w.keep(&p, daemons)
-	next := slices.IndexFunc(daemons, func(d Daemon) bool { return d.Image != w.Image && d.Locked == "" })
+	next := w.next(daemons)
 	if next < 0 {
 		w.require(&p, daemons, f)
 		return p
 	}
-	if i := slices.IndexFunc(daemons, func(d Daemon) bool { return w.mends(d, daemons) }); i >= 0 {
-		next = i
+	d := daemons[next]
+	// Without a manager nobody tells of the placement groups. One that does not run is mended all the same.
+	if f.Groups == nil && !d.stoppedManager() {
+		p.wait(unknown)
+		return p
 	}
 	if why := Allowed(w.Version, daemons, f.Quorum.MinRelease, f.Map.RequireRelease); why != "" {
 		p.wait("The image %s is not used: %s", w.Image, why)
 		return p
 	}
-	d := daemons[next]
 	if keeps >= 0 && d.Kind != daemons[keeps].Kind && daemons[keeps].Version.Major != w.Version.Major {
 		p.wait("%s waits for image %s: %s comes before it, and keeps a version that is too far behind.", d, w.Image, daemons[keeps])
 		return p
@@ -109,10 +112,31 @@ func before(a, b Daemon) int {
 	)
 }
 
-// mends reports whether a daemon comes before its turn: it does not run, and another one of its kind runs with the image already. All others wait for it, so that no broken image would be taken back.
+// next is the index of the daemon whose turn it is; -1 when all have the image that may have it.
+func (w Upgrade) next(daemons []Daemon) int {
+	if i := slices.IndexFunc(daemons, func(d Daemon) bool { return w.mends(d, daemons) }); i >= 0 {
+		return i
+	}
+	return slices.IndexFunc(daemons, func(d Daemon) bool { return d.Image != w.Image && d.Locked == "" })
+}
+
+// stoppedManager reports whether a daemon is a manager that does not run. Nothing is served less while it starts anew.
+func (d Daemon) stoppedManager() bool { return d.Kind == cephname.DaemonManager && !d.Running }
+
+// mends reports whether a daemon that does not run comes before its turn, since all others wait for it, so that no broken image would be taken back: where another one of its kind runs with the
+// image already, and, of managers, where none runs and no monitor is older than the image.
 func (w Upgrade) mends(d Daemon, daemons []Daemon) bool {
-	return !d.Running && d.Image != w.Image && d.Locked == "" && slices.ContainsFunc(daemons, func(other Daemon) bool {
-		return other.Kind == d.Kind && other.Running && other.Image == w.Image && other.Version == w.Version
+	if d.Running || d.Image == w.Image || d.Locked != "" {
+		return false
+	}
+	some := func(is func(Daemon) bool) bool { return slices.ContainsFunc(daemons, is) }
+	if some(func(o Daemon) bool {
+		return o.Kind == d.Kind && o.Running && o.Image == w.Image && o.Version == w.Version
+	}) {
+		return true
+	}
+	return d.stoppedManager() && !some(func(o Daemon) bool {
+		return o.Kind == d.Kind && o.Running || o.Kind == cephname.DaemonMonitor && o.Version.before(w.Version)
 	})
 }
 
@@ -131,6 +155,9 @@ func (w Upgrade) unwell(daemons []Daemon, d Daemon, f Facts) string {
 	if d.Kind == cephname.DaemonMonitor {
 		return lost(*f.Quorum, d.Name)
 	}
+	if f.Groups == nil {
+		return ""
+	}
 	if !f.Groups.clean() {
 		return fmt.Sprintf("%d of %d placement groups are clean.", f.Groups.Clean, f.Groups.Total)
 	}
@@ -143,6 +170,10 @@ func (w Upgrade) unwell(daemons []Daemon, d Daemon, f Facts) string {
 // others says what one of the other daemons lacks; empty if they all run, those with the image the version of it.
 func (w Upgrade) others(daemons []Daemon, d Daemon) string {
 	for _, other := range daemons {
+		if d.stoppedManager() && other.stoppedManager() && other.Image != w.Image {
+			// Of managers none of which runs one has to be the first.
+			continue
+		}
 		switch {
 		case other != d && !other.Running:
 			return fmt.Sprintf("%s does not run.", other)

@@ -130,6 +130,22 @@ func ran(v Version) func(*Facts) {
 	}
 }
 
+// unmanaged has no manager run, so that nobody tells of the placement groups, and the monitors and managers have an image.
+func unmanaged(image string, v Version) func(*Facts) {
+	return func(f *Facts) {
+		f.Groups = nil
+		for i := range *f.Daemons {
+			d := &(*f.Daemons)[i]
+			switch d.Kind {
+			case cephname.DaemonMonitor:
+				d.Image, d.Version = image, v
+			case cephname.DaemonManager:
+				d.Image, d.Running, d.Restarting, d.Active, d.Version = image, false, true, false, Version{}
+			}
+		}
+	}
+}
+
 func TestPlanUpgrade(t *testing.T) {
 	begun := func(n int) func(*Facts) {
 		return func(f *Facts) {
@@ -183,8 +199,11 @@ func TestPlanUpgrade(t *testing.T) {
 				}
 			}
 		}}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "ReplaceDaemon mgr.b n2", ""},
-		"nothing to do, and an older floor": {[]func(*Facts){func(f *Facts) { f.Map.RequireRelease = 19 }}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "RequireRelease 20", ""},
-		"a daemon is late for the floor":    {[]func(*Facts){func(f *Facts) { f.Map.RequireRelease = 19; (*f.Daemons)[1].Running = false }}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "", "does not run version"},
+		"that of all managers is taken back":   {[]func(*Facts){unmanaged("bad", v2)}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "ReplaceDaemon mgr.a n1", ""},
+		"no manager runs, and monitors before": {[]func(*Facts){unmanaged("old", v1)}, nil, "", "Not everything"},
+		"the second manager, the first is bad": {[]func(*Facts){unmanaged("old", v2), func(f *Facts) { (*f.Daemons)[2].Image = "new" }}, nil, "", "mgr.a does not run"},
+		"nothing to do, and an older floor":    {[]func(*Facts){func(f *Facts) { f.Map.RequireRelease = 19 }}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "RequireRelease 20", ""},
+		"a daemon is late for the floor":       {[]func(*Facts){func(f *Facts) { f.Map.RequireRelease = 19; (*f.Daemons)[1].Running = false }}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "", "does not run version"},
 	} {
 		daemons := deployed("old", v1)
 		f := facts(nil, up(1))

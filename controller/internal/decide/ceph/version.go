@@ -1,6 +1,7 @@
 package ceph
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -30,6 +31,11 @@ func ParseVersion(text string) (Version, error) {
 
 // String is the version as people write it.
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
+
+// before reports whether a version is an earlier one.
+func (v Version) before(o Version) bool {
+	return cmp.Or(cmp.Compare(v.Major, o.Major), cmp.Compare(v.Minor, o.Minor), cmp.Compare(v.Patch, o.Patch)) < 0
+}
 
 // minMajor is the earliest major version: programs before it do not prepare disks as the agent wants.
 const minMajor = 20
