@@ -116,7 +116,7 @@ func TestPlanMonitors(t *testing.T) {
 		"what is said is no quorum":                  {0, three, []string{"a", "b", "c"}, hosts("n1", "n2", "n3-"), quorum("a", "b!", "c!"), true, "", "1 of 2"},
 		"no quorum is known":                         {0, three, []string{"a", "b", "c"}, hosts("n1", "n2", "n3-", "n4"), nil, true, "", "do not answer"},
 		"the only one of a cluster that was there":   {0, records("a@n1"), nil, hosts("n1"), nil, true, "StartMonitor a n1", ""},
-		"two even if three are asked for, on two":    {3, records("a@n1"), []string{"a"}, hosts("n1", "n2"), quorum("a"), true, "", ""},
+		"one even if three are asked for, on two":    {3, records("a@n1"), []string{"a"}, hosts("n1", "n2"), quorum("a"), true, "", ""},
 		"a host in maintenance gets no monitor":      {0, records("a@n1", "b@n2"), []string{"a", "b"}, hosts("n1", "n2", "n3~"), quorum("a", "b"), true, "", "No host can run one more"},
 		"leaving host in maintenance, no successor ": {0, three, []string{"a", "b", "c"}, hosts("n1", "n2", "n3-~", "n4~"), quorum("a", "b", "c"), true, "RemoveMonitor c n3", ""},
 	} {
