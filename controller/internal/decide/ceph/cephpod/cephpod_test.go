@@ -79,6 +79,9 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", line, text)
 		}
 	}
+	if Copies(text) != 3 || Copies("") != 0 || Copies("osd_pool_default_size = many\n") != 0 {
+		t.Errorf("%d copies", Copies(text))
+	}
 	const shared = "osd_crush_chooseleaf_type = 0\n"
 	if strings.Contains(text, shared) || !strings.HasSuffix(Config(fsid, nil, 3, 2, true), shared) {
 		t.Error("copies share a host where they must not, or do not where they may")

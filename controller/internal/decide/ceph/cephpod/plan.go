@@ -88,6 +88,20 @@ func Hosts(monitors []Monitor) string {
 
 func vector(ip string) string { return "[v2:" + cephname.Address(ip) + "]" }
 
+// copiesKey begins the line that says how many copies a pool has.
+const copiesKey = "osd_pool_default_size = "
+
+// Copies is how many copies a configuration file says that pools have; 0 when it says nothing.
+func Copies(config string) int {
+	for line := range strings.Lines(config) {
+		if text, is := strings.CutPrefix(strings.TrimSpace(line), copiesKey); is {
+			n, _ := strconv.Atoi(text) // What is no number says nothing.
+			return n
+		}
+	}
+	return 0
+}
+
 // Config is the configuration file. Options of the spec are not in it: Ceph is told, and may refuse them.
 // Where copies may share a host, that is what the first monitor makes the rule of all pools of.
 func Config(fsid string, monitors []Monitor, copies, least int, share bool) string {
@@ -95,7 +109,7 @@ func Config(fsid string, monitors []Monitor, copies, least int, share bool) stri
 		"[global]",
 		"fsid = " + fsid,
 		HostsKey + Hosts(monitors),
-		"osd_pool_default_size = " + strconv.Itoa(copies),
+		copiesKey + strconv.Itoa(copies),
 		"osd_pool_default_min_size = " + strconv.Itoa(least),
 		"mon_warn_on_pool_no_redundancy = false",
 		"auth_allow_insecure_global_id_reclaim = false",

@@ -199,6 +199,41 @@ func (v *View) serve(p *plan, f ceph.Facts) {
 	p.step(s)
 }
 
+// replicas is how many copies are wanted.
+func (v *View) replicas() int {
+	spec, places := 0, 0
+	if c := v.seen.Cluster.Spec.Ceph; c != nil {
+		spec = int(c.Replicas)
+	}
+	for _, h := range v.hosts() {
+		switch {
+		case h.Leaving:
+		case v.shareHost():
+			places += len(slices.DeleteFunc(slices.Clone(record(v.member(h.Name)).OSDs), func(o v1alpha1.MemberOSD) bool { return o.Replaced }))
+		default:
+			places++
+		}
+	}
+	n, err := ceph.Replicas(spec, places)
+	if err != nil {
+		return 1
+	}
+	if spec > 0 {
+		return n
+	}
+	// A host that goes takes no copy with it: only the spec makes fewer. Until Ceph says how many there are, what it was told stands.
+	if t := v.seen.Ceph; t != nil && t.Map != nil {
+		for _, pool := range t.Map.Pools {
+			if pool.Name == cephname.PoolData {
+				n = max(n, pool.Size)
+			}
+		}
+	} else if w := v.seen.Workloads; w != nil {
+		n = max(n, cephpod.Copies(w.Config))
+	}
+	return n
+}
+
 // legacyGroups reports whether the table chooses how many placement groups there are.
 func (v *View) legacyGroups() bool {
 	c := v.seen.Cluster.Spec.Ceph

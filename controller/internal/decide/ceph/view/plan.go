@@ -116,36 +116,6 @@ func (v *View) config() string {
 	return cephpod.Config(string(v.seen.Cluster.UID), listening, copies, ceph.MinSize(copies), v.shareHost())
 }
 
-// replicas is how many copies are wanted.
-func (v *View) replicas() int {
-	spec, places := 0, 0
-	if c := v.seen.Cluster.Spec.Ceph; c != nil {
-		spec = int(c.Replicas)
-	}
-	for _, h := range v.hosts() {
-		switch {
-		case h.Leaving:
-		case v.shareHost():
-			places += len(slices.DeleteFunc(slices.Clone(record(v.member(h.Name)).OSDs), func(o v1alpha1.MemberOSD) bool { return o.Replaced }))
-		default:
-			places++
-		}
-	}
-	n, err := ceph.Replicas(spec, places)
-	if err != nil {
-		return 1
-	}
-	// A host that goes takes no copy with it: only the spec makes fewer.
-	if t := v.seen.Ceph; spec == 0 && t != nil && t.Map != nil {
-		for _, pool := range t.Map.Pools {
-			if pool.Name == cephname.PoolData {
-				n = max(n, pool.Size)
-			}
-		}
-	}
-	return n
-}
-
 // unsaid tells what Ceph did not say.
 func (v *View) unsaid(p *plan) {
 	switch {

@@ -8,6 +8,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
 )
 
 // TestWhole_whatWaitsHoldsNothingBack: a replacement that nobody approves keeps no client of a dead node from being blocked.
@@ -69,6 +70,32 @@ func TestGrouping(t *testing.T) {
 		got := bare(o).grouping(o.Ceph.Facts)
 		if got.Scale != tt.want.Scale || got.Disks != tt.want.Disks || !slices.Equal(got.Pools, []string{"quarry-metadata", "quarry-data"}) {
 			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestReplicas_unasked: a controller that starts anew does not take a host that left for a copy less, before Ceph said how many there are.
+func TestReplicas_unasked(t *testing.T) {
+	for name, tt := range map[string]struct {
+		spec   int32
+		config string
+		pools  []ceph.Pool
+		asked  bool
+		want   int
+	}{
+		"Ceph was not asked yet":      {0, "osd_pool_default_size = 3\n", nil, false, 3},
+		"nor told anything":           {0, "", nil, false, 1},
+		"Ceph has three copies":       {0, "", []ceph.Pool{{Name: cephname.PoolData, Size: 3, MinSize: 2}}, true, 3},
+		"Ceph has one, whatever said": {0, "osd_pool_default_size = 3\n", nil, true, 1},
+		"the spec says two":           {2, "osd_pool_default_size = 3\n", nil, false, 2},
+	} {
+		o := joined(v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{Replicas: tt.spec}})
+		o.Workloads.Config, o.Ceph.Map.Pools = tt.config, tt.pools
+		if !tt.asked {
+			o.Ceph = nil
+		}
+		if got := bare(o).replicas(); got != tt.want {
+			t.Errorf("%s: %d", name, got)
 		}
 	}
 }
