@@ -227,6 +227,18 @@ func TestFacts_partial(t *testing.T) {
 	}
 }
 
+// TestFacts_recovering: what is moved, and how fast. Ceph says nothing of what is none.
+func TestFacts_recovering(t *testing.T) {
+	c := cephtest.New(t, fsid, "n0", "n1", "n2")
+	if f, err := newClient(t, c).Facts(t.Context()); err != nil || f.Groups.Recovering != 0 || f.Groups.Misplaced != 0 {
+		t.Errorf("%+v, %v", f.Groups, err)
+	}
+	c.Misplaced, c.Degraded, c.Recovering = 30, 20, 7
+	if f, err := newClient(t, c).Facts(t.Context()); err != nil || f.Groups.Recovering != 7 || f.Groups.Misplaced != 30 || f.Groups.Degraded != 20 {
+		t.Errorf("%+v, %v", f.Groups, err)
+	}
+}
+
 // TestFacts_noManager: nobody waits for a manager that is not there, and nothing of what the last one said counts.
 func TestFacts_noManager(t *testing.T) {
 	c := cephtest.New(t, fsid, "n0", "n1", "n2")

@@ -49,6 +49,8 @@ type groupStatus struct {
 		} `json:"pgs_by_state"`
 		DegradedObjects  int64 `json:"degraded_objects"`
 		MisplacedObjects int64 `json:"misplaced_objects"`
+		// Ceph tells of it only while there is something to tell.
+		Recovering int64 `json:"recovering_objects_per_sec"`
 	} `json:"pgmap"`
 	MgrMap *struct {
 		Available bool `json:"available"`
@@ -67,7 +69,7 @@ func (c *Client) groups(ctx context.Context) (*ceph.Groups, error) {
 	if !s.MgrMap.Available {
 		return nil, fmt.Errorf("placement groups: no manager is active: %w", ErrUnreachable)
 	}
-	g := ceph.Groups{Total: s.PGMap.NumPGs, Misplaced: s.PGMap.MisplacedObjects, Degraded: s.PGMap.DegradedObjects}
+	g := ceph.Groups{Total: s.PGMap.NumPGs, Misplaced: s.PGMap.MisplacedObjects, Degraded: s.PGMap.DegradedObjects, Recovering: s.PGMap.Recovering}
 	told := 0
 	for _, state := range s.PGMap.PGsByStates {
 		told += state.Count

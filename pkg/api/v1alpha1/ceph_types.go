@@ -138,7 +138,8 @@ type CephStatus struct {
 	// OSDs counts them, as Ceph knows them.
 	// +optional
 	OSDs CephOSDs `json:"osds,omitempty"`
-	// Version that all daemons run; empty while they differ, or it is not known.
+	// Version that the daemons run, such as 20.2.4. While they differ, as during an upgrade, each of them, the lowest first: 20.2.4, 20.2.5.
+	// Empty while none is known.
 	// +optional
 	Version string `json:"version,omitempty"`
 	// Dashboard is where the manager says that it serves the dashboard; empty while it serves none.

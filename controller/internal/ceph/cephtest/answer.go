@@ -74,6 +74,9 @@ func (c *Cluster) status() any {
 	if c.Misplaced > 0 {
 		groups["misplaced_objects"] = c.Misplaced
 	}
+	if c.Recovering > 0 {
+		groups["recovering_objects_per_sec"] = c.Recovering
+	}
 	return object{"fsid": c.FSID, "health": c.health(), "pgmap": groups, "mgrmap": object{"available": len(c.Managers) > 0}}
 }
 

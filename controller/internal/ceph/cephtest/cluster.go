@@ -67,9 +67,9 @@ type Cluster struct {
 	Flags []string
 	NoOut map[string]bool
 	// Groups are placement groups by their state.
-	Groups              map[string]int
-	Degraded, Misplaced int64
-	Release             string
+	Groups                          map[string]int
+	Degraded, Misplaced, Recovering int64
+	Release                         string
 	// Versions of daemons that run another one than Version, by kind, a dot, and name.
 	Versions map[string]string
 	Health   string

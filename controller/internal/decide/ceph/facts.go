@@ -147,6 +147,8 @@ type Groups struct {
 	Total, Clean, Inactive, Short int
 	// Misplaced and Degraded are objects that are to be moved, and copies that are missing.
 	Misplaced, Degraded int64
+	// Recovering is how many objects a second are moved, or copied anew; 0 where Ceph does not say.
+	Recovering int64
 }
 
 // clean reports whether every placement group is there and clean.

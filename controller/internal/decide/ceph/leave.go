@@ -72,14 +72,22 @@ func (w OSDs) next(leaving []Disk, d Disk, f Facts) (s Step, wait string) {
 		return s, fmt.Sprintf("osd.%d on %s stays: the state of the placement groups cannot be read.", o.ID, d.Host)
 	}
 	if o.SafeToDestroy != Yes || f.Groups.Inactive > 0 {
-		return s, fmt.Sprintf("osd.%d on %s holds data that are not safe elsewhere yet (safe to destroy: %s). Ceph has %d objects to move, and %d copies to make.",
-			o.ID, d.Host, o.SafeToDestroy, f.Groups.Misplaced, f.Groups.Degraded)
+		return s, fmt.Sprintf("osd.%d on %s holds data that are not safe elsewhere yet (safe to destroy: %s). Ceph has %d objects to move, and %d copies to make%s.",
+			o.ID, d.Host, o.SafeToDestroy, f.Groups.Misplaced, f.Groups.Degraded, f.Groups.rate())
 	}
 	if o.Up || d.Deployed != No {
 		return w.stop(s, o, d)
 	}
 	s.Do, s.Why = PurgeOSD, "The OSD leaves, its daemon is stopped, and no placement group needs it."
 	return s, ""
+}
+
+// rate says how fast Ceph is; empty while it does not say.
+func (g *Groups) rate() string {
+	if g.Recovering == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", at %d objects a second", g.Recovering)
 }
 
 // stop takes the daemon away if every placement group keeps enough copies without it.

@@ -138,6 +138,7 @@ func TestPlanOSDs_leave(t *testing.T) {
 		"out, and full of data":                {disk(1, leaving), []OSD{up(1, out)}, nil, "", "not safe elsewhere"},
 		"nobody knows whether it is safe":      {disk(1, leaving), []OSD{up(1, out, func(o *OSD) { o.SafeToDestroy = Unknown })}, nil, "", "unknown"},
 		"groups are unknown":                   {disk(1, leaving), []OSD{up(1, out, safe)}, func(f *Facts) { f.Groups = nil }, "", "cannot be read"},
+		"out, and Ceph says how fast it moves": {disk(1, leaving), []OSD{up(1, out)}, func(f *Facts) { f.Groups.Misplaced, f.Groups.Recovering = 30, 7 }, "", "30 objects to move, and 0 copies to make, at 7 objects a second."},
 		"groups are inactive":                  {disk(1, leaving), []OSD{up(1, out, safe)}, func(f *Facts) { f.Groups.Inactive = 1 }, "", "not safe elsewhere"},
 		"safe":                                 {disk(1, leaving), []OSD{up(1, out, safe)}, nil, "StopOSD osd.1 (uuid-1) n1", ""},
 		"safe, and not ok to stop":             {disk(1, leaving), []OSD{up(1, out, safe, func(o *OSD) { o.OKToStop = No })}, nil, "", "cannot be stopped"},

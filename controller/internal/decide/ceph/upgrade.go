@@ -136,7 +136,7 @@ func (w Upgrade) mends(d Daemon, daemons []Daemon) bool {
 		return true
 	}
 	return d.stoppedManager() && !some(func(o Daemon) bool {
-		return o.Kind == d.Kind && o.Running || o.Kind == cephname.DaemonMonitor && o.Version.before(w.Version)
+		return o.Kind == d.Kind && o.Running || o.Kind == cephname.DaemonMonitor && o.Version.Compare(w.Version) < 0
 	})
 }
 

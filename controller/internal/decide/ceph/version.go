@@ -32,9 +32,9 @@ func ParseVersion(text string) (Version, error) {
 // String is the version as people write it.
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
 
-// before reports whether a version is an earlier one.
-func (v Version) before(o Version) bool {
-	return cmp.Or(cmp.Compare(v.Major, o.Major), cmp.Compare(v.Minor, o.Minor), cmp.Compare(v.Patch, o.Patch)) < 0
+// Compare returns -1 if a version is earlier than another one, 1 if it is later, and 0 if it is the same.
+func (v Version) Compare(o Version) int {
+	return cmp.Or(cmp.Compare(v.Major, o.Major), cmp.Compare(v.Minor, o.Minor), cmp.Compare(v.Patch, o.Patch))
 }
 
 // minMajor is the earliest major version: programs before it do not prepare disks as the agent wants.

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -131,42 +129,6 @@ func TestDeployment(t *testing.T) {
 	first, later := p.Deployment(Daemon{Kind: cephname.DaemonMonitor, ID: "a", First: true}), p.Deployment(Daemon{Kind: cephname.DaemonMonitor, ID: "a"})
 	if Template(first) == Template(later) || !IsFirst(first) || IsFirst(later) {
 		t.Error("the first monitor looks like any other")
-	}
-}
-
-// TestTakenUp: an OSD is ready once Ceph has taken it up, since a budget counts a pod that is ready as one that serves. It is not ended for that, and not asked any more afterwards.
-func TestTakenUp(t *testing.T) {
-	p := Of(&v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "files", UID: fsid}})
-	main := p.Deployment(Daemon{Kind: cephname.DaemonOSD, ID: "7", Node: "n1", UUID: "u", Device: "/dev/x"}).Spec.Template.Spec.Containers[0]
-	if main.StartupProbe != nil || main.LivenessProbe == nil || main.ReadinessProbe == nil {
-		t.Fatalf("probes %v, %v, %v", main.StartupProbe, main.LivenessProbe, main.ReadinessProbe)
-	}
-	dir := t.TempDir()
-	said, asked := filepath.Join(dir, "said"), filepath.Join(dir, "asked")
-	program := filepath.Join(dir, "ceph")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho \"$@\" >> "+asked+"\ncat "+said+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	script := strings.NewReplacer("/usr/bin/ceph", program, takenUp, filepath.Join(dir, "mark")).Replace(main.ReadinessProbe.Exec.Command[2])
-	for i, row := range []struct {
-		says  string
-		ready bool
-		asked int
-	}{
-		{`{"state": "booting"}`, false, 1},
-		{"", false, 2},
-		{"{\n    \"want_state\": \"active\",\n    \"state\": \"preboot\"\n}", false, 3},
-		{"{\n    \"whoami\": 7,\n    \"state\": \"active\"\n}", true, 4},
-		{`{"state": "waiting_for_healthy"}`, true, 4},
-	} {
-		if err := os.WriteFile(said, []byte(row.says), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		err := exec.CommandContext(t.Context(), "/bin/sh", "-c", script).Run()
-		log, _ := os.ReadFile(asked) // There is none before the first question.
-		if (err == nil) != row.ready || strings.Count(string(log), "--admin-daemon /run/ceph/ceph-osd.7.asok status\n") != row.asked {
-			t.Errorf("%d: ready %t, %v, questions %s", i, err == nil, err, log)
-		}
 	}
 }
 

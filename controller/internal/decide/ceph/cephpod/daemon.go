@@ -2,7 +2,6 @@ package cephpod
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"quarry.storage/quarry/pkg/cephname"
 )
@@ -36,34 +35,11 @@ func (p Plan) main(d Daemon) corev1.Container {
 	if d.Kind == cephname.DaemonTools {
 		return c
 	}
-	alive := probe(corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{
-		"/usr/bin/ceph", "--admin-daemon", sockets + "/ceph-" + d.Kind + "." + d.ID + ".asok", "version",
-	}}}, 60, 5)
+	c.LivenessProbe, c.ReadinessProbe = alive(d), ready(d)
 	if d.Kind == cephname.DaemonMonitor {
-		// A monitor without a quorum listens, and says so only when it is asked.
-		alive = probe(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(cephname.PortMonitor)}}, 10, 6)
 		c.Ports = []corev1.ContainerPort{{Name: "msgr2", ContainerPort: cephname.PortMonitor, HostPort: cephname.PortMonitor, Protocol: corev1.ProtocolTCP}}
-		c.ReadinessProbe = probe(corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{
-			"/bin/sh", "-c", "/usr/bin/ceph --admin-daemon " + sockets + "/ceph-mon." + d.ID + ".asok mon_status | grep -Eq '\"state\": \"(leader|peon)\"'",
-		}}}, 15, 2)
-		c.ReadinessProbe.InitialDelaySeconds = 2
-	}
-	alive.InitialDelaySeconds = 120
-	c.LivenessProbe = alive
-	if d.Kind == cephname.DaemonOSD {
-		// Its pod counts as ready, for the budget above all, only once Ceph has taken it up. Each question starts a program of Ceph, so it is asked until then alone: the container keeps a mark.
-		c.ReadinessProbe = probe(corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{
-			"/bin/sh", "-c", "[ -e " + takenUp + " ] || { /usr/bin/ceph --admin-daemon " + sockets + "/ceph-osd." + d.ID + ".asok status | grep -q '\"state\": \"active\"' && touch " + takenUp + "; }",
-		}}}, 15, 4)
 	}
 	return c
-}
-
-// takenUp marks a container whose OSD was taken up by Ceph. It goes with the container.
-const takenUp = "/tmp/quarry-taken-up"
-
-func probe(h corev1.ProbeHandler, period, failures int32) *corev1.Probe {
-	return &corev1.Probe{ProbeHandler: h, PeriodSeconds: period, TimeoutSeconds: 15, FailureThreshold: failures, SuccessThreshold: 1}
 }
 
 // command of the container of a daemon.

@@ -172,14 +172,18 @@ func (v *View) upgraded() metav1.Condition {
 	return no(t, v1alpha1.ReasonDaemonsOutdated, text)
 }
 
-// version is the one that all daemons run; empty while they differ.
+// version are the versions that the daemons run, the lowest first. Of one that does not run it is not known.
 func version(daemons []ceph.Daemon) string {
-	out := ""
+	var all []ceph.Version
 	for _, d := range daemons {
-		if d.Version == (ceph.Version{}) || out != "" && out != d.Version.String() {
-			return ""
+		if d.Version != (ceph.Version{}) && !slices.Contains(all, d.Version) {
+			all = append(all, d.Version)
 		}
-		out = d.Version.String()
 	}
-	return out
+	slices.SortFunc(all, ceph.Version.Compare)
+	text := make([]string, len(all))
+	for i, v := range all {
+		text[i] = v.String()
+	}
+	return strings.Join(text, ", ")
 }

@@ -136,3 +136,47 @@ func TestUpgrade_untold(t *testing.T) {
 		}
 	}
 }
+
+// TestVersion: a person sees of which versions the daemons are while an upgrade goes on.
+func TestVersion(t *testing.T) {
+	at := func(patch int) ceph.Daemon {
+		return ceph.Daemon{Version: ceph.Version{Major: 20, Minor: 2, Patch: patch}}
+	}
+	for name, tt := range map[string]struct {
+		daemons []ceph.Daemon
+		want    string
+	}{
+		"nobody told yet":     {nil, ""},
+		"none runs":           {[]ceph.Daemon{{}}, ""},
+		"all are alike":       {[]ceph.Daemon{at(4), at(4)}, "20.2.4"},
+		"one does not run":    {[]ceph.Daemon{at(4), {}}, "20.2.4"},
+		"some are later ones": {[]ceph.Daemon{at(10), at(4), at(10)}, "20.2.4, 20.2.10"},
+	} {
+		if got := version(tt.daemons); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// TestNumber: each disk of a Member says which OSD is on it. Until Ceph tells of its OSDs, it says what was said last.
+func TestNumber(t *testing.T) {
+	number := func(o Observation) *int32 {
+		v := New(o)
+		return v.devices("n1", record(v.member("n1")))[0].OSD
+	}
+	o := joined(v1alpha1.ClusterSpec{})
+	if got := number(o); got == nil || *got != int32(o.Ceph.Map.OSDs[0].ID) {
+		t.Errorf("%v, want %d", got, o.Ceph.Map.OSDs[0].ID)
+	}
+	told := o.Ceph
+	o.Ceph, o.Current = nil, false
+	if got := number(o); got != nil {
+		t.Errorf("before anybody told: %d", *got)
+	}
+	before := o
+	before.Ceph, before.Current = told, true
+	o.World.Members[0].Status.Devices = New(before).devices("n1", *o.World.Members[0].Spec.Ceph)
+	if got := number(o); got == nil || *got != int32(told.Map.OSDs[0].ID) {
+		t.Errorf("%v, and it was %d", got, told.Map.OSDs[0].ID)
+	}
+}

@@ -192,6 +192,7 @@ func (v *View) devices(node string, r v1alpha1.MemberCeph) []v1alpha1.MemberDevi
 		if d.Identity == "" {
 			d.Identity = o.Serial
 		}
+		d.OSD = v.number(node, o)
 		if n := v.seen.Nodes[node]; n.Up() {
 			if _, there := Device(n, o); !there {
 				d.State = v1alpha1.DeviceMissing
@@ -205,6 +206,24 @@ func (v *View) devices(node string, r v1alpha1.MemberCeph) []v1alpha1.MemberDevi
 		}
 	}
 	return out
+}
+
+// number is that of the OSD of a disk. Until Ceph says which OSDs there are, it is what was said last of the disk.
+func (v *View) number(node string, o v1alpha1.MemberOSD) *int32 {
+	if t := v.seen.Ceph; t != nil && t.Map != nil {
+		if i := slices.IndexFunc(t.Map.OSDs, func(x ceph.OSD) bool { return x.UUID == o.UUID }); i >= 0 {
+			return new(int32(t.Map.OSDs[i].ID))
+		}
+		return nil
+	}
+	if m := v.member(node); m != nil {
+		for _, d := range m.Status.Devices {
+			if d.Path == string(o.Path) {
+				return d.OSD
+			}
+		}
+	}
+	return nil
 }
 
 // asking is how soon to look again while Ceph is being asked, and every while nothing happens.
