@@ -59,6 +59,17 @@ func (w *writer) read(t *testing.T, sums string) {
 	remove(t, p)
 }
 
+// slowest returns how many seconds the slowest write took so far, of how many.
+func (w *writer) slowest() (slowest, times int) {
+	for line := range strings.Lines(logs(w.pod)) {
+		var i, seconds int
+		if _, err := fmt.Sscanf(line, "done %d took %d", &i, &seconds); err == nil {
+			slowest, times = max(slowest, seconds), times+1
+		}
+	}
+	return slowest, times
+}
+
 // end stops the writing, compares all files, and removes the volume.
 func (w *writer) end(t *testing.T) {
 	t.Helper()
@@ -66,13 +77,7 @@ func (w *writer) end(t *testing.T) {
 	remove(t, waitPod(t, p, corev1.PodSucceeded))
 	waitPod(t, w.pod, corev1.PodSucceeded)
 	w.read(t, "cat *.sum")
-	slowest, times := 0, 0
-	for line := range strings.Lines(logs(w.pod)) {
-		var i, seconds int
-		if _, err := fmt.Sscanf(line, "done %d took %d", &i, &seconds); err == nil {
-			slowest, times = max(slowest, seconds), times+1
-		}
-	}
+	slowest, times := w.slowest()
 	t.Logf("%d writes, of which the slowest took %d s", times, slowest)
 	remove(t, w.pod)
 	remove(t, w.claim)
