@@ -36,6 +36,7 @@ func (p Plan) main(d Daemon) corev1.Container {
 		return c
 	}
 	c.LivenessProbe, c.ReadinessProbe = alive(d), ready(d)
+	c.Env = append(c.Env, corev1.EnvVar{Name: asksIn, Value: asks})
 	if d.Kind == cephname.DaemonMonitor {
 		c.Ports = []corev1.ContainerPort{{Name: "msgr2", ContainerPort: cephname.PortMonitor, HostPort: cephname.PortMonitor, Protocol: corev1.ProtocolTCP}}
 	}

@@ -15,21 +15,24 @@ import (
 //go:embed probe.py
 var asks string
 
-// interpreter starts a program of Python without what is installed besides.
-const interpreter = "/usr/bin/python3 -I -S -c"
+// asksIn is the variable of a daemon's container that has the program: events of the kubelet show the whole command of a probe.
+const asksIn = "QUARRY_PROBE"
+
+// interpreter starts the program without what is installed besides.
+const interpreter = `/usr/bin/python3 -I -S -c "$` + asksIn + `" "$0" "$@"`
 
 // takenUp marks a container whose daemon was taken up by Ceph. It goes with the container.
 const takenUp = "/tmp/quarry-taken-up"
 
 // always asks a daemon.
-const always = "exec " + interpreter + ` "$0" "$@"`
+const always = "exec " + interpreter
 
 // once asks a daemon until it was taken up.
-const once = "[ -e " + takenUp + " ] || { " + interpreter + ` "$0" "$@" && touch ` + takenUp + "; }"
+const once = "[ -e " + takenUp + " ] || { " + interpreter + " && touch " + takenUp + "; }"
 
 // asking is a probe that asks a daemon, as a script says.
 func asking(d Daemon, script, question string, states ...string) corev1.ProbeHandler {
-	command := []string{"/bin/sh", "-c", script, asks, sockets + "/ceph-" + d.Kind + "." + d.ID + ".asok", question}
+	command := []string{"/bin/sh", "-c", script, sockets + "/ceph-" + d.Kind + "." + d.ID + ".asok", question}
 	return corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: append(command, states...)}}
 }
 

@@ -51,12 +51,16 @@ func says(t *testing.T, path string, answer *atomic.Value) (asked *atomic.Value)
 	return asked
 }
 
-// run runs what a probe runs, with the paths of the test.
-func run(t *testing.T, p *corev1.Probe, socket, mark string) error {
+// run runs what a probe of a container runs, with the paths of the test.
+func run(t *testing.T, c corev1.Container, p *corev1.Probe, socket, mark string) error {
 	t.Helper()
 	command := append([]string{}, p.Exec.Command...)
-	command[2], command[4] = strings.ReplaceAll(command[2], takenUp, mark), socket
-	return exec.CommandContext(t.Context(), command[0], command[1:]...).Run()
+	command[2], command[3] = strings.ReplaceAll(command[2], takenUp, mark), socket
+	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	for _, e := range c.Env {
+		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
+	}
+	return cmd.Run()
 }
 
 // TestReady: a daemon is ready once Ceph has taken it up, since a budget counts a pod that is ready as one that serves. It is not ended for that, and all but monitors are not asked any more afterwards.
@@ -77,7 +81,7 @@ func TestReady(t *testing.T) {
 		cephname.DaemonManager:  {"version", []row{{``, false}, {`{"version":"20.2.4"}`, true}, {``, true}}, 2},
 	} {
 		main := plan.Deployment(Daemon{Kind: kind, ID: "7", Node: "n1", UUID: "u", Device: "/dev/x"}).Spec.Template.Spec.Containers[0]
-		if want := "/run/ceph/ceph-" + kind + ".7.asok"; main.StartupProbe != nil || main.ReadinessProbe.Exec.Command[4] != want {
+		if want := "/run/ceph/ceph-" + kind + ".7.asok"; main.StartupProbe != nil || main.ReadinessProbe.Exec.Command[3] != want {
 			t.Errorf("%s: %v, %v", kind, main.StartupProbe, main.ReadinessProbe.Exec.Command)
 		}
 		dir := t.TempDir()
@@ -85,7 +89,7 @@ func TestReady(t *testing.T) {
 		asked := says(t, socket, answer)
 		for i, row := range tt.rows {
 			answer.Store(row.says)
-			if err := run(t, main.ReadinessProbe, socket, filepath.Join(dir, "mark")); (err == nil) != row.ready {
+			if err := run(t, main, main.ReadinessProbe, socket, filepath.Join(dir, "mark")); (err == nil) != row.ready {
 				t.Errorf("%s: %d: ready %t, %v", kind, i, err == nil, err)
 			}
 		}
@@ -101,13 +105,13 @@ func TestAlive(t *testing.T) {
 	main := plan.Deployment(Daemon{Kind: cephname.DaemonOSD, ID: "7", Node: "n1", UUID: "u", Device: "/dev/x"}).Spec.Template.Spec.Containers[0]
 	dir := t.TempDir()
 	socket, answer := filepath.Join(dir, "s"), &atomic.Value{}
-	if err := run(t, main.LivenessProbe, socket, filepath.Join(dir, "mark")); err == nil {
+	if err := run(t, main, main.LivenessProbe, socket, filepath.Join(dir, "mark")); err == nil {
 		t.Error("one without a socket lives")
 	}
 	answer.Store(`{"version":"20.2.4"}`)
 	asked := says(t, socket, answer)
 	for range 2 {
-		if err := run(t, main.LivenessProbe, socket, filepath.Join(dir, "mark")); err != nil {
+		if err := run(t, main, main.LivenessProbe, socket, filepath.Join(dir, "mark")); err != nil {
 			t.Error(err)
 		}
 	}
