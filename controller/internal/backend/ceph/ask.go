@@ -130,7 +130,7 @@ func (b *Backend) question(ctx context.Context, c *v1alpha1.Cluster, about topic
 		err = errors.Join(err, rest(ctx, client, about.hosts, told))
 	}
 	if told.Group == decideceph.Yes && c.DeletionTimestamp.IsZero() {
-		err = errors.Join(err, present(ctx, client, told))
+		err = errors.Join(err, present(ctx, client, b.Now, told))
 	}
 	if err != nil {
 		told.Problem = err.Error()
@@ -147,18 +147,19 @@ func rest(ctx context.Context, client *ceph.Client, hosts []decideceph.Host, tol
 }
 
 // present lists the volumes, which PersistentVolumes are compared with. Nothing else waits for that either.
-func present(ctx context.Context, client *ceph.Client, told *view.Told) error {
+func present(ctx context.Context, client *ceph.Client, now func() time.Time, told *view.Told) error {
 	ctx, cancel := context.WithTimeout(ctx, resting)
 	defer cancel()
 	volumes, err := subvolume.Open(ctx, client)
 	if err != nil {
 		return err
 	}
+	at := now()
 	names, err := volumes.Names(ctx)
 	if err != nil {
 		return err
 	}
-	told.Volumes = &names
+	told.Volumes, told.Listed = &names, at
 	return nil
 }
 
@@ -268,9 +269,10 @@ func (b *Backend) unused(ctx context.Context, c *v1alpha1.Cluster) error {
 	if there, err := monitors.HasGroup(ctx); err != nil || !there {
 		return err
 	}
-	if names, err := volumes.Names(ctx); err != nil || len(names) > 0 {
+	names, err := volumes.Names(ctx)
+	if err == nil && len(names) > 0 {
 		b.memory.changed(c.UID)
-		return errors.Join(err, passing("%d volumes are in the filesystem by now", len(names)))
+		err = passing("%d volumes are in the filesystem by now", len(names))
 	}
-	return nil
+	return err
 }

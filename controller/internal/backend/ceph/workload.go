@@ -42,7 +42,7 @@ func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster, members []
 		d := &deployments.Items[i]
 		x := view.Workload{
 			Kind: d.Labels[cephname.LabelDaemon], ID: d.Labels[cephname.LabelID], Node: d.Annotations[cephname.AnnotationNode], UUID: d.Annotations[cephname.AnnotationOSD],
-			Template: cephpod.Template(d), Ready: settled(d) && d.Status.ReadyReplicas > 0,
+			Template: cephpod.Template(d), Ready: settled(d) && d.Status.ReadyReplicas > 0, Going: d.DeletionTimestamp != nil,
 		}
 		if containers := d.Spec.Template.Spec.Containers; len(containers) > 0 {
 			x.Image = containers[0].Image

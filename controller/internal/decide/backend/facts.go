@@ -96,6 +96,8 @@ type Volume struct {
 	// Expected is true when the volume has to be there: a claim is bound to it, or it was released and is retained. A volume that is
 	// about to be deleted may be gone already, and one that was made a moment ago may not be reported yet.
 	Expected bool
+	// Bound: a claim is.
+	Bound bool
 }
 
 // VolumeOf returns what matters of a PersistentVolume of a CSI driver.
@@ -104,6 +106,7 @@ func VolumeOf(v *corev1.PersistentVolume, now time.Time) Volume {
 		Name: v.Name, Handle: v.Spec.CSI.VolumeHandle, GroupUUID: v.Spec.CSI.VolumeAttributes[v1alpha1.AttributeGroupUUID],
 		Attributes: v.Spec.CSI.VolumeAttributes,
 		Expected:   kept(v) && ExpectedIn(v, now) == 0,
+		Bound:      v.Status.Phase == corev1.VolumeBound,
 	}
 	if c := v.Spec.ClaimRef; c != nil {
 		out.Claim = c.Namespace + "/" + c.Name

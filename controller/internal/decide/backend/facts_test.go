@@ -44,7 +44,7 @@ func TestVolumeOf(t *testing.T) {
 			if c.deleting {
 				v.DeletionTimestamp = &deleted
 			}
-			want := Volume{Name: "pv", Claim: "ns/c", Handle: "h", GroupUUID: "G", Attributes: v.Spec.CSI.VolumeAttributes, Expected: c.want}
+			want := Volume{Name: "pv", Claim: "ns/c", Handle: "h", GroupUUID: "G", Attributes: v.Spec.CSI.VolumeAttributes, Expected: c.want, Bound: c.phase == corev1.VolumeBound}
 			if left := ExpectedIn(v, now); left < 0 || c.want && left != 0 || VolumeOf(v, now.Add(left)).Expected != VolumeOf(v, now.Add(24*time.Hour)).Expected {
 				t.Errorf("expected in %s", left)
 			}

@@ -64,7 +64,7 @@ func PlanUpgrade(w Upgrade, f Facts) Plan {
 	}
 	d := daemons[next]
 	// Without a manager nobody tells of the placement groups. One that does not run is mended all the same.
-	if f.Groups == nil && !d.stoppedManager() {
+	if f.Groups == nil && (d.Kind != cephname.DaemonManager || d.Running) {
 		p.wait(unknown)
 		return p
 	}
@@ -120,11 +120,13 @@ func (w Upgrade) next(daemons []Daemon) int {
 	return slices.IndexFunc(daemons, func(d Daemon) bool { return d.Image != w.Image && d.Locked == "" })
 }
 
-// stoppedManager reports whether a daemon is a manager that does not run. Nothing is served less while it starts anew.
-func (d Daemon) stoppedManager() bool { return d.Kind == cephname.DaemonManager && !d.Running }
+// stopped reports whether a daemon is a manager or a metadata server that does not run. Nothing is served less while it starts anew.
+func (d Daemon) stopped() bool {
+	return !d.Running && (d.Kind == cephname.DaemonManager || d.Kind == cephname.DaemonMetadata)
+}
 
 // mends reports whether a daemon that does not run comes before its turn, since all others wait for it, so that no broken image would be taken back: where another one of its kind runs with the
-// image already, and, of managers, where none runs and no monitor is older than the image.
+// image already, and, of managers and of metadata servers, where none runs and no daemon of the kinds before it is older than the image.
 func (w Upgrade) mends(d Daemon, daemons []Daemon) bool {
 	if d.Running || d.Image == w.Image || d.Locked != "" {
 		return false
@@ -135,15 +137,17 @@ func (w Upgrade) mends(d Daemon, daemons []Daemon) bool {
 	}) {
 		return true
 	}
-	return d.stoppedManager() && !some(func(o Daemon) bool {
-		return o.Kind == d.Kind && o.Running || o.Kind == cephname.DaemonMonitor && o.Version.Compare(w.Version) < 0
+	return d.stopped() && !some(func(o Daemon) bool {
+		earlier := slices.Index(order, o.Kind) < slices.Index(order, d.Kind)
+		return o.Kind == d.Kind && o.Running || earlier && o.Running && o.Version.Compare(w.Version) < 0
 	})
 }
 
 // unwell says why the next daemon does not get its image yet; empty if nothing speaks against it. A daemon that does not run may get it: that may be
 // what mends it. All others have to run.
 func (w Upgrade) unwell(daemons []Daemon, d Daemon, f Facts) string {
-	if w.Health != "HEALTH_OK" && w.Health != "HEALTH_WARN" {
+	// Without a manager, or a metadata server, the health is HEALTH_ERR until one runs.
+	if !d.stopped() && w.Health != "HEALTH_OK" && w.Health != "HEALTH_WARN" {
 		return fmt.Sprintf("the health is %q.", w.Health)
 	}
 	if why := w.others(daemons, d); why != "" {
@@ -158,7 +162,7 @@ func (w Upgrade) unwell(daemons []Daemon, d Daemon, f Facts) string {
 	if f.Groups == nil {
 		return ""
 	}
-	if !f.Groups.clean() {
+	if d.Running && !f.Groups.clean() {
 		return fmt.Sprintf("%d of %d placement groups are clean.", f.Groups.Clean, f.Groups.Total)
 	}
 	if d.Kind == cephname.DaemonOSD && d.Running && d.OKToStop != Yes {
@@ -170,8 +174,8 @@ func (w Upgrade) unwell(daemons []Daemon, d Daemon, f Facts) string {
 // others says what one of the other daemons lacks; empty if they all run, those with the image the version of it.
 func (w Upgrade) others(daemons []Daemon, d Daemon) string {
 	for _, other := range daemons {
-		if d.stoppedManager() && other.stoppedManager() && other.Image != w.Image {
-			// Of managers none of which runs one has to be the first.
+		if d.stopped() && other.stopped() && other.Image != w.Image {
+			// Of those none of which runs one has to be the first.
 			continue
 		}
 		switch {

@@ -1,6 +1,7 @@
 package ceph
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -130,6 +131,35 @@ func ran(v Version) func(*Facts) {
 	}
 }
 
+// unserved has one metadata server alone, which does not run, and all daemons have an image.
+func unserved(image string, v Version) func(*Facts) {
+	return func(f *Facts) {
+		*f.Daemons = slices.DeleteFunc(*f.Daemons, func(d Daemon) bool { return d.Kind == cephname.DaemonMetadata && d.Name != "a" })
+		for i := range *f.Daemons {
+			d := &(*f.Daemons)[i]
+			if d.Image, d.Version = image, v; d.Kind == cephname.DaemonMetadata {
+				d.Running, d.Active, d.Version = false, false, Version{}
+			}
+		}
+	}
+}
+
+// fallen has the first OSD down with an image that monitors and managers have, too, so that groups are short of copies.
+func fallen(image string, v Version) func(*Facts) {
+	return func(f *Facts) {
+		f.Groups.Clean, f.Groups.Short = f.Groups.Clean-1, 1
+		for i := range *f.Daemons {
+			d := &(*f.Daemons)[i]
+			if d.Kind == cephname.DaemonMonitor || d.Kind == cephname.DaemonManager || d.String() == "osd.9" {
+				d.Image, d.Version = image, v
+			}
+			if d.String() == "osd.9" {
+				d.Running, d.Version = false, Version{}
+			}
+		}
+	}
+}
+
 // unmanaged has no manager run, so that nobody tells of the placement groups, and the monitors and managers have an image.
 func unmanaged(image string, v Version) func(*Facts) {
 	return func(f *Facts) {
@@ -199,7 +229,10 @@ func TestPlanUpgrade(t *testing.T) {
 				}
 			}
 		}}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "ReplaceDaemon mgr.b n2", ""},
-		"that of all managers is taken back":   {[]func(*Facts){unmanaged("bad", v2)}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "ReplaceDaemon mgr.a n1", ""},
+		"that of all managers is taken back":   {[]func(*Facts){unmanaged("bad", v2)}, func(w *Upgrade) { w.Image, w.Version, w.Health = "old", v1, "HEALTH_ERR" }, "ReplaceDaemon mgr.a n1", ""},
+		"that of the only metadata server is":  {[]func(*Facts){unserved("bad", v2)}, func(w *Upgrade) { w.Image, w.Version, w.Health = "old", v1, "HEALTH_ERR" }, "ReplaceDaemon mds.a n1", ""},
+		"it comes after the OSDs":              {[]func(*Facts){unserved("old", v1), begun(2)}, nil, "", "mds.a does not run"},
+		"that of an OSD, and groups are short": {[]func(*Facts){fallen("bad", v2)}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "ReplaceDaemon osd.9 n1", ""},
 		"no manager runs, and monitors before": {[]func(*Facts){unmanaged("old", v1)}, nil, "", "Not everything"},
 		"the second manager, the first is bad": {[]func(*Facts){unmanaged("old", v2), func(f *Facts) { (*f.Daemons)[2].Image = "new" }}, nil, "", "mgr.a does not run"},
 		"nothing to do, and an older floor":    {[]func(*Facts){func(f *Facts) { f.Map.RequireRelease = 19 }}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "RequireRelease 20", ""},

@@ -120,15 +120,23 @@ func (v *View) waits(node string) []string {
 	return out
 }
 
-// listed is how old a list of the volumes may be that is compared with PersistentVolumes: one that has to be there is older.
-const listed = time.Minute
+// A list of the volumes that is compared with PersistentVolumes is older than settled, and not as old as listed. A PersistentVolume that is bound settled after the list was made was bound then; one that has to
+// be there is older than listed.
+const (
+	settled = 5 * time.Second
+	listed  = time.Minute
+)
 
 // volumesPresent names the PersistentVolumes whose volumes are not in the filesystem, as after somebody removed one by hand, after a backup of the API server brought back the object of one that
 // was deleted, and after the Cluster was made again. While nobody can list the volumes, what was said of them stands.
 func (v *View) volumesPresent() metav1.Condition {
 	const t = v1alpha1.ConditionVolumesPresent
 	told := v.seen.Ceph
-	current := told != nil && told.Volumes != nil && v.seen.Now.Sub(told.At) < listed
+	current := false
+	if told != nil && told.Volumes != nil {
+		age := v.seen.Now.Sub(told.Listed)
+		current = age >= settled && age < listed
+	}
 	gone, foreign := v.missing(current)
 	before := meta.FindStatusCondition(v.seen.Cluster.Status.Conditions, t)
 	switch {
@@ -161,7 +169,7 @@ func (v *View) missing(current bool) (gone, foreign []string) {
 				if current && !slices.Contains(*v.seen.Ceph.Volumes, id.Name) {
 					gone = append(gone, volume.String())
 				}
-			case !slices.ContainsFunc(v.seen.World.Others, func(o v1alpha1.Storage) bool { return string(o.GetUID()) == id.FSID }):
+			case volume.Bound && !slices.ContainsFunc(v.seen.World.Others, func(o v1alpha1.Storage) bool { return string(o.GetUID()) == id.FSID }):
 				foreign = append(foreign, volume.String())
 			}
 		}

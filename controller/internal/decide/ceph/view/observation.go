@@ -97,6 +97,8 @@ type Workload struct {
 	Ready bool
 	// First: the monitor makes the cluster if it finds none on its disk.
 	First bool
+	// Going: it is being deleted, and its pods may not have ended.
+	Going bool
 }
 
 // Told is what Ceph said, at one time.
@@ -116,6 +118,8 @@ type Told struct {
 	Commands ceph.Answer
 	// Subvolumes are the volumes in the group of a Cluster that is being deleted, Volumes those of one that is not; nil when nobody could list them, or nobody had to.
 	Subvolumes, Volumes *[]string
+	// Listed is when Volumes were listed.
+	Listed time.Time
 	// Rest says, by host, whether all of its OSDs may be stopped at once. Of hosts that nobody asked about it says nothing.
 	Rest map[string]ceph.Answer
 }

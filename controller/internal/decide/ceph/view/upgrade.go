@@ -54,8 +54,8 @@ func (v *View) deployed(told []ceph.Daemon) []ceph.Daemon {
 		switch {
 		case i >= 0:
 			d = told[i]
-		case have.Kind == cephname.DaemonOSD || have.Kind == cephname.DaemonTools:
-			// An OSD that never ran is none yet.
+		case have.Kind == cephname.DaemonOSD || have.Kind == cephname.DaemonTools || have.Going:
+			// An OSD that never ran is none yet, and what goes on a host that is dead may never be gone.
 			continue
 		}
 		d.Host, d.Image, d.Restarting, d.Locked = have.Node, have.Image, !have.Ready, v.lockedDaemon(have)

@@ -231,9 +231,12 @@ func TestVolumesPresent(t *testing.T) {
 	const name = "pvc-11111111-2222-4333-8444-555555555555"
 	now := time.Unix(1e9, 0)
 	pv := func(fsid string, expected bool) map[string][]backend.Volume {
-		return map[string][]backend.Volume{"": {{Name: name, Claim: "shop/db", Handle: fsid + "/quarry/quarry/" + name, Expected: expected}}}
+		return map[string][]backend.Volume{"": {{Name: name, Claim: "shop/db", Handle: fsid + "/quarry/quarry/" + name, Expected: expected, Bound: true}}}
 	}
-	told := func(age time.Duration, names ...string) *Told { return &Told{At: now.Add(-age), Volumes: &names} }
+	told := func(age time.Duration, names ...string) *Told {
+		return &Told{At: now, Listed: now.Add(-age), Volumes: &names}
+	}
+	released := map[string][]backend.Volume{"": {{Name: name, Handle: earlier + "/quarry/quarry/" + name, Expected: true}}}
 	before := metav1.Condition{Type: v1alpha1.ConditionVolumesPresent, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonVolumesMissing, Message: "before"}
 	for text, tt := range map[string]struct {
 		volumes map[string][]backend.Volume
@@ -242,15 +245,17 @@ func TestVolumesPresent(t *testing.T) {
 		want    metav1.ConditionStatus
 		says    string
 	}{
-		"it is there":                     {pv(own, true), told(0, name), []metav1.Condition{before}, metav1.ConditionTrue, "Every"},
-		"it is gone":                      {pv(own, true), told(0), nil, metav1.ConditionFalse, "not in the filesystem: " + name + " (claim shop/db)"},
-		"it may be being deleted":         {pv(own, false), told(0), nil, metav1.ConditionTrue, ""},
+		"it is there":                     {pv(own, true), told(settled, name), []metav1.Condition{before}, metav1.ConditionTrue, "Every"},
+		"it is gone":                      {pv(own, true), told(settled), nil, metav1.ConditionFalse, "not in the filesystem: " + name + " (claim shop/db)"},
+		"it may be being deleted":         {pv(own, false), told(settled), nil, metav1.ConditionTrue, ""},
+		"the list is of this moment":      {pv(own, true), told(0), nil, metav1.ConditionTrue, "No volume is known"},
+		"it is kept of an earlier one":    {released, told(settled), nil, metav1.ConditionTrue, "Every"},
 		"the list is older than it":       {pv(own, true), told(2 * time.Minute), nil, metav1.ConditionTrue, "No volume is known"},
 		"the list is old, and it was":     {pv(own, true), told(2 * time.Minute), []metav1.Condition{before}, metav1.ConditionFalse, "before"},
 		"nobody can list":                 {pv(own, true), &Told{At: now}, nil, metav1.ConditionTrue, "No volume is known"},
 		"Ceph said nothing yet":           {pv(own, true), nil, nil, metav1.ConditionTrue, "No volume is known"},
 		"it is of an earlier Cluster":     {pv(earlier, true), nil, nil, metav1.ConditionFalse, "another Ceph cluster"},
-		"it is of another Cluster's":      {pv(other, true), told(0), nil, metav1.ConditionTrue, ""},
+		"it is of another Cluster's":      {pv(other, true), told(settled), nil, metav1.ConditionTrue, ""},
 		"somebody made it without handle": {map[string][]backend.Volume{"": {{Name: "x", Handle: "x", Expected: true}}}, told(0), nil, metav1.ConditionTrue, ""},
 	} {
 		c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "files", UID: own}, Status: v1alpha1.ClusterStatus{StorageStatus: v1alpha1.StorageStatus{Conditions: tt.before}}}
