@@ -179,4 +179,8 @@ func TestNumber(t *testing.T) {
 	if got := number(o); got == nil || *got != int32(told.Map.OSDs[0].ID) {
 		t.Errorf("%v, and it was %d", got, told.Map.OSDs[0].ID)
 	}
+	o.World.Members[0].Spec.Ceph.OSDs[0].WWN = "another"
+	if got := number(o); got != nil {
+		t.Errorf("another disk at its path has the number %d", *got)
+	}
 }

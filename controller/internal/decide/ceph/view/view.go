@@ -192,7 +192,7 @@ func (v *View) devices(node string, r v1alpha1.MemberCeph) []v1alpha1.MemberDevi
 		if d.Identity == "" {
 			d.Identity = o.Serial
 		}
-		d.OSD = v.number(node, o)
+		d.OSD = v.number(node, o, d)
 		if n := v.seen.Nodes[node]; n.Up() {
 			if _, there := Device(n, o); !there {
 				d.State = v1alpha1.DeviceMissing
@@ -209,7 +209,7 @@ func (v *View) devices(node string, r v1alpha1.MemberCeph) []v1alpha1.MemberDevi
 }
 
 // number is that of the OSD of a disk. Until Ceph says which OSDs there are, it is what was said last of the disk.
-func (v *View) number(node string, o v1alpha1.MemberOSD) *int32 {
+func (v *View) number(node string, o v1alpha1.MemberOSD, disk v1alpha1.MemberDevice) *int32 {
 	if t := v.seen.Ceph; t != nil && t.Map != nil {
 		if i := slices.IndexFunc(t.Map.OSDs, func(x ceph.OSD) bool { return x.UUID == o.UUID }); i >= 0 {
 			return new(int32(t.Map.OSDs[i].ID))
@@ -218,7 +218,8 @@ func (v *View) number(node string, o v1alpha1.MemberOSD) *int32 {
 	}
 	if m := v.member(node); m != nil {
 		for _, d := range m.Status.Devices {
-			if d.Path == string(o.Path) {
+			// Another disk may have its path.
+			if d.Path == disk.Path && d.Identity == disk.Identity {
 				return d.OSD
 			}
 		}
