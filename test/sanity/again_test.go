@@ -13,7 +13,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// again makes calls anew as long as the driver says that its storage is unavailable, as kubelet and sidecars do. A Ceph beside other work now and then leaves a command unanswered.
+// patience is how long a call is made anew.
+const patience = 3 * time.Minute
+
+// again makes calls anew as long as the driver says that its storage is unavailable, as kubelet and sidecars do. Beside other work LVM and Ceph now
+// and then leave a command unanswered for too long.
 type again struct {
 	limit, pause time.Duration
 	// repeated counts the calls that were made anew.

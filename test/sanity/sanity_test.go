@@ -60,7 +60,7 @@ func TestSanity(t *testing.T) {
 	if *secrets != "" {
 		c.SecretsFile = stagingSecrets(t)
 	}
-	anew := &again{limit: subject.patience, pause: time.Second}
+	anew := &again{limit: patience, pause: time.Second}
 	c.DialOptions = append(c.DialOptions, grpc.WithChainUnaryInterceptor(anew.intercept))
 	c.ControllerDialOptions = append(c.ControllerDialOptions, grpc.WithChainUnaryInterceptor(anew.intercept))
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
 
@@ -38,8 +37,6 @@ type subject struct {
 	bytes, grown int64
 	// ours reports whether a handle is one of the storage under test: others may have volumes.
 	ours func(handle string) bool
-	// patience is how long a call is made anew where the driver says that its storage is unavailable.
-	patience time.Duration
 	// left looks on the node for what the suite should have taken away.
 	left func(t *testing.T) []string
 }
@@ -93,7 +90,6 @@ var subjects = map[string]subject{
 			id, err := cephvolume.Parse(handle)
 			return err != nil || id.FSID == *owner
 		},
-		patience: 3 * time.Minute,
 		// test/sanity/run asks Ceph itself.
 		left: func(*testing.T) []string { return nil },
 	},

@@ -90,8 +90,8 @@ type Config struct {
 	Parallel int
 	// ProbeTimeout is how long one device may take before it counts as unreadable; zero means DefaultProbeTimeout.
 	ProbeTimeout time.Duration
-	// ReportTimeout is how long LVM may take to report all groups, the second half of it for asking about them one by one; zero means
-	// DefaultReportTimeout.
+	// ReportTimeout is how long LVM may take to report all groups. Where there are several, the second half of it is for asking about them
+	// one by one. Zero means DefaultReportTimeout.
 	ReportTimeout time.Duration
 }
 

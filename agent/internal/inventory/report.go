@@ -24,22 +24,28 @@ type told struct {
 }
 
 // report asks LVM about all devices in one process. One group that is locked or broken makes that fail as a whole. Then each group is asked
-// about apart, by the devices whose own metadata names it, and what cannot be reported is known by name. There is one deadline over all.
+// about apart, by the devices whose own metadata names it, and what cannot be reported is known by name. There is one deadline over all: a
+// single group has all of the time.
 func (i *Inventory) report(ctx context.Context, labelled []*observed) told {
 	if len(labelled) == 0 {
 		return told{}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, i.cfg.ReportTimeout, errNoAnswer)
 	defer cancel()
-	first, cancelFirst := context.WithTimeoutCause(ctx, i.cfg.ReportTimeout/2, errNoAnswer)
-	defer cancelFirst()
+	sets := groupSets(labelled)
+	// Asking apart would be the same question again.
+	same := len(sets.groups) == 0 || len(sets.groups) == 1 && len(sets.groups[0]) == len(labelled)
+	first := ctx
+	if !same {
+		var cancelFirst context.CancelFunc
+		first, cancelFirst = context.WithTimeoutCause(ctx, i.cfg.ReportTimeout/2, errNoAnswer)
+		defer cancelFirst()
+	}
 	vgs, pvs, err := i.cfg.LVM.Report(first, nodes(labelled))
 	if err == nil {
 		return told{vgs: vgs, pvs: pvs}
 	}
-	sets := groupSets(labelled)
-	if len(sets.groups) == 0 || len(sets.groups) == 1 && len(sets.groups[0]) == len(labelled) {
-		// Asking apart would be the same question again.
+	if same {
 		out := told{}
 		out.fail(labelled, err)
 		return out

@@ -272,6 +272,48 @@ func TestReport_oneDeadline(t *testing.T) {
 	}
 }
 
+// TestReport_singleGroupHasAllOfTheTime: half of it is kept for asking about groups apart, and only where that is another question.
+func TestReport_singleGroupHasAllOfTheTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		groups map[string]*lvmGroup
+		want   time.Duration
+	}{
+		"a single group":      {map[string]*lvmGroup{"a": {tags: oursOf, disks: []string{"sda", "sdb"}}}, time.Hour},
+		"two groups":          {map[string]*lvmGroup{"a": {tags: oursOf, disks: []string{"sda"}}, "x": {disks: []string{"sdb"}}}, time.Hour / 2},
+		"disks without group": {nil, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newLVMFake(c.groups, "sda", "sdb")
+			if c.groups == nil {
+				f.label("sda", "usda")
+				f.empty("sda")
+			}
+			i := f.inventory(t)
+			i.cfg.ReportTimeout = time.Hour
+			var left []time.Duration
+			i.cfg.LVM = timed{i.cfg.LVM, &left}
+			if _, err := i.Observe(t.Context()); err != nil || len(left) != 1 {
+				t.Fatalf("%v, asked with %v left", err, left)
+			}
+			if left[0] > c.want || left[0] < c.want-time.Minute {
+				t.Errorf("LVM has %v, want %v", left[0], c.want)
+			}
+		})
+	}
+}
+
+// timed notes how long LVM may take.
+type timed struct {
+	LVM
+	left *[]time.Duration
+}
+
+func (l timed) Report(ctx context.Context, devices []string) ([]lvm.VG, []lvm.PV, error) {
+	end, _ := ctx.Deadline()
+	*l.left = append(*l.left, time.Until(end))
+	return l.LVM.Report(ctx, devices)
+}
+
 // empty makes a physical volume one without a group.
 func (f *fake) empty(name string) {
 	facts := f.facts["/dev/"+name]

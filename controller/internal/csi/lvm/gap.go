@@ -67,10 +67,14 @@ func (p spot) faded() error {
 		"before. It is asked again until the disk is back or the group has forgotten it", p.id.Group, p.id.Node, p.id.Name)
 }
 
-// displaced says why nothing is absent for sure on a node that shows another group than the Member records; nil if it shows that one.
+// displaced says why nothing is absent for sure on a node that shows another group than the Member records, or that cannot report its groups; nil if
+// it shows the recorded one.
 func (p spot) displaced() error {
 	if !p.other {
 		return nil
+	}
+	if unknown := decide.Unreported(p.node.UnknownOf(p.owner)); unknown != "" {
+		return volume.Refuse(volume.Unavailable, "node %s: %s: %s may be in there", p.id.Node, unknown, p.id.Name)
 	}
 	return volume.Refuse(volume.Unavailable, "volume group %s on node %s is not the one that the Member records: %s may be in that one",
 		p.id.Group, p.id.Node, p.id.Name)

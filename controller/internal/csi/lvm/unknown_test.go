@@ -3,6 +3,7 @@ package lvm_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -86,7 +87,13 @@ func TestUnknownGroup(t *testing.T) {
 				},
 			}
 			for what, call := range calls {
-				t.Run(what, func(t *testing.T) { wantCode(t, call(), codes.Unavailable) })
+				t.Run(what, func(t *testing.T) {
+					err := call()
+					wantCode(t, err, codes.Unavailable)
+					if strings.Contains(err.Error(), "not the one that the Member records") {
+						t.Errorf("what cannot be reported is called another group: %v", err)
+					}
+				})
 			}
 			if n := s.steps() - steps; n != 0 {
 				t.Errorf("%d changes were made", n)
