@@ -113,9 +113,12 @@ dist/gd2.tar: bin/linux-$(shell go env GOHOSTARCH)/test/gd2/serve deps test/gd2/
 dist:
 	mkdir -p dist
 
+# The nodes of a lab that is made for Ceph have its image from the start. Loading it into them takes some minutes.
+LAB_IMAGES := $(if $(filter %-ceph ceph-lab demo-cephfs,$(MAKECMDGOALS)),dist/ceph.tar)
+
 .PHONY: lab
-lab: deps ## Start the lab: three real Kubernetes nodes with two 2 GiB disks each.
-	$(LAB) up --nodes 3 --disk 2x2G
+lab: deps $(LAB_IMAGES) ## Start the lab: three real Kubernetes nodes with two 2 GiB disks each.
+	$(LAB) up --nodes 3 --disk 2x2G $(addprefix --image=,$(LAB_IMAGES))
 
 .PHONY: deploy
 deploy: lab images ## Load the images into the lab and install Quarry there.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +16,7 @@ import (
 func (a *app) upCommand() *cobra.Command {
 	var nodes int
 	var disk, memory string
-	var shares []string
+	var images, shares []string
 	var bare bool
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -27,6 +28,9 @@ func (a *app) upCommand() *cobra.Command {
 				return err
 			}
 			lab.Bare = bare
+			if lab.Images, err = absolute(images); err != nil {
+				return err
+			}
 			c, err := a.cluster()
 			if err != nil {
 				return err
@@ -46,8 +50,21 @@ func (a *app) upCommand() *cobra.Command {
 	cmd.Flags().StringVar(&disk, "disk", "2x2G", "data disks per node, as COUNTxSIZE")
 	cmd.Flags().StringVar(&memory, "memory", "2G", "memory per node")
 	cmd.Flags().BoolVar(&bare, "bare", false, "nodes with a kernel, udev and disks only: no Kubernetes")
+	cmd.Flags().StringSliceVar(&images, "image", nil, "archive of an image that new nodes have from the start: on the machine that is several times faster than `lab load`")
 	cmd.Flags().StringSliceVar(&shares, "share", nil, "directory the nodes see live and read-only at the same path (default: the checkout)")
 	return cmd
+}
+
+// absolute makes paths independent of the directory of this process.
+func absolute(paths []string) ([]string, error) {
+	out := make([]string, len(paths))
+	for i, p := range paths {
+		var err error
+		if out[i], err = filepath.Abs(p); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 func (a *app) shape(nodes int, disk, memory string, shares []string) (spec.Lab, error) {

@@ -36,6 +36,24 @@ func (c *Cluster) ensureSystemDisk(ctx context.Context, containerd string, archi
 	return filepath.Join(dir, systemDiskName), err
 }
 
+// withImages gives a copy of a system disk that has more images in the store.
+func (c *Cluster) withImages(ctx context.Context, base, containerd string, archives []string) (string, error) {
+	content, err := cache.HashFiles(archives...)
+	if err != nil {
+		return "", err
+	}
+	dir, err := cache.Ensure("system-"+cache.Hash(base, content), func(dir string) error {
+		stop := c.report.While("putting more images on the nodes' system disk")
+		defer stop()
+		disk := filepath.Join(dir, systemDiskName)
+		if err := makeSystemDisk(ctx, base, disk); err != nil {
+			return err
+		}
+		return seed(ctx, disk, containerd, archives)
+	})
+	return filepath.Join(dir, systemDiskName), err
+}
+
 // makeFileSystem makes the file system. Few inodes and no initialisation later
 // on keep the file small and the boot quiet.
 func makeFileSystem(ctx context.Context, disk string, bytes int64) error {

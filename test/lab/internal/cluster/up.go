@@ -50,6 +50,7 @@ func (c *Cluster) Up(ctx context.Context, want spec.Lab, adopt bool) error {
 		return fmt.Errorf("lab %q is up with another shape: %d nodes, disks %dx%dM, memory %dM, bare %t; run `lab down --name %s` first",
 			c.name, desc.Lab.Nodes, desc.Lab.Disks.Count, desc.Lab.Disks.Bytes>>20, desc.Lab.Memory>>20, desc.Lab.Bare, c.name)
 	}
+	desc.Lab.Images = want.Images
 	parts, err := c.prepare(ctx, desc.Lab)
 	if err != nil {
 		return err
@@ -105,6 +106,9 @@ func (c *Cluster) prepare(ctx context.Context, lab spec.Lab) (parts, error) {
 		archives = append(archives, i.Archive)
 	}
 	disk, err := c.ensureSystemDisk(ctx, programs.Containerd, archives)
+	if err == nil && len(lab.Images) > 0 {
+		disk, err = c.withImages(ctx, disk, programs.Containerd, lab.Images)
+	}
 	return parts{programs: programs, kernel: kernel.Ensure(ctx, c.report), systemDisk: disk, images: images}, err
 }
 

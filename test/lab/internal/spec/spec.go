@@ -6,6 +6,7 @@ package spec
 import (
 	"fmt"
 	"regexp"
+	"strings"
 )
 
 // DefaultName is the lab that commands mean when none is named.
@@ -36,6 +37,9 @@ type Lab struct {
 	// Shares are directories of the machine that every node sees live and
 	// read-only at the same path.
 	Shares []string `json:"shares,omitempty"`
+	// Images are archives of images that nodes have in their container runtime
+	// from the start, besides those that every lab has.
+	Images []string `json:"images,omitempty"`
 }
 
 var namePattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,19}$`)
@@ -56,6 +60,9 @@ func (l Lab) Validate() error {
 	}
 	if l.Nodes < 1 || l.Nodes > maxNodes {
 		return fmt.Errorf("nodes %d: want 1 to %d", l.Nodes, maxNodes)
+	}
+	if l.Bare && len(l.Images) > 0 {
+		return fmt.Errorf("images %s: a bare lab has no container runtime for them", strings.Join(l.Images, ", "))
 	}
 	least := int64(minMemory)
 	if l.Bare {

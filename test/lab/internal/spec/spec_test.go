@@ -50,6 +50,7 @@ func TestLab_Validate(t *testing.T) {
 		"no nodes":          {Name: "a", Memory: 2 << 30},
 		"too many nodes":    {Name: "a", Nodes: 201, Memory: 2 << 30},
 		"too little memory": {Name: "a", Nodes: 1, Memory: 1 << 20},
+		"images, and bare":  {Name: "a", Nodes: 1, Memory: 2 << 30, Bare: true, Images: []string{"/a.tar"}},
 	}
 	for name, lab := range bad {
 		t.Run(name, func(t *testing.T) {
