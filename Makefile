@@ -98,12 +98,12 @@ dist/%.tar: bin/linux-$(shell go env GOHOSTARCH)/% deps Dockerfile.% | dist
 
 # The lab builds it once for each content of the Dockerfile. Only tests and the demo of Ceph load it into a lab.
 CEPH_TAG := quay.io/ceph/ceph:v20.2.4
-dist/ceph.tar: test/ceph/Dockerfile bin/lab | dist
+dist/ceph.tar: test/ceph/Dockerfile test/ceph/clock.c bin/lab | dist
 	bin/lab image build -f test/ceph/Dockerfile -t $(CEPH_TAG) --context test/ceph -o $@
 
 # Another build of it, for the journeys of upgrades. The first journey, which `make test` runs in its turn, does without.
 CEPH_NEXT := $(if $(findstring FromDisksToSharedVolume,$(RUN)),,dist/ceph-next.tar)
-dist/ceph-next.tar: test/ceph/Dockerfile bin/lab | dist
+dist/ceph-next.tar: test/ceph/Dockerfile test/ceph/clock.c bin/lab | dist
 	bin/lab image build -f test/ceph/Dockerfile -t quay.io/ceph/ceph:v20.2.5 --build-arg VERSION=20.2.5 --context test/ceph -o $@
 
 # The stand-in for glusterd2. Only tests of Gluster load it into a lab.
