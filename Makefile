@@ -113,15 +113,18 @@ dist/gd2.tar: bin/linux-$(shell go env GOHOSTARCH)/test/gd2/serve deps test/gd2/
 dist:
 	mkdir -p dist
 
-# The nodes of a lab that is made for Ceph have its image from the start. Loading it into them takes some minutes.
-LAB_IMAGES := $(if $(filter %-ceph ceph-lab demo-cephfs,$(MAKECMDGOALS)),dist/ceph.tar)
+LAB_UP := $(LAB) up --nodes 3 --disk 2x2G
 
 .PHONY: lab
-lab: deps $(LAB_IMAGES) ## Start the lab: three real Kubernetes nodes with two 2 GiB disks each.
-	$(LAB) up --nodes 3 --disk 2x2G $(addprefix --image=,$(LAB_IMAGES))
+lab: deps ## Start the lab: three real Kubernetes nodes with two 2 GiB disks each.
+	$(LAB_UP)
+
+# A new lab has the images in its nodes from the start: loading them into nodes that run takes many times as long.
+LAB_IMAGES := $(IMAGES) $(if $(filter %-ceph ceph-lab demo-cephfs,$(MAKECMDGOALS)),dist/ceph.tar)
 
 .PHONY: deploy
-deploy: lab images ## Load the images into the lab and install Quarry there.
+deploy: deps $(LAB_IMAGES) ## Start the lab, load the images into it and install Quarry there.
+	$(LAB_UP) $(addprefix --image=,$(LAB_IMAGES))
 	test/deploy $(LAB_NAME)
 
 .PHONY: lab-down

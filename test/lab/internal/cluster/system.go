@@ -36,22 +36,27 @@ func (c *Cluster) ensureSystemDisk(ctx context.Context, containerd string, archi
 	return filepath.Join(dir, systemDiskName), err
 }
 
-// withImages gives a copy of a system disk that has more images in the store.
+// withImages gives a copy of a system disk that has more images in the store. It
+// is the lab's own, for its images are others with each build, and goes with the lab.
 func (c *Cluster) withImages(ctx context.Context, base, containerd string, archives []string) (string, error) {
 	content, err := cache.HashFiles(archives...)
 	if err != nil {
 		return "", err
 	}
-	dir, err := cache.Ensure("system-"+cache.Hash(base, content), func(dir string) error {
-		stop := c.report.While("putting more images on the nodes' system disk")
-		defer stop()
-		disk := filepath.Join(dir, systemDiskName)
-		if err := makeSystemDisk(ctx, base, disk); err != nil {
-			return err
-		}
-		return seed(ctx, disk, containerd, archives)
-	})
-	return filepath.Join(dir, systemDiskName), err
+	path := filepath.Join(c.dir.Path(), "system-"+cache.Hash(base, content)+".img")
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	stop := c.report.While("putting more images on the nodes' system disk")
+	defer stop()
+	tmp := path + ".seed"
+	if err := makeSystemDisk(ctx, base, tmp); err != nil {
+		return "", err
+	}
+	if err := seed(ctx, tmp, containerd, archives); err != nil {
+		return "", err
+	}
+	return path, os.Rename(tmp, path)
 }
 
 // makeFileSystem makes the file system. Few inodes and no initialisation later

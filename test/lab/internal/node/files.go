@@ -108,5 +108,7 @@ func kubeletArgs(c Config) []string {
 		"--hostname-override=" + c.Name,
 		"--node-ip=" + c.IP,
 		"--v=2",
+		// Nobody reads how much each container uses; to find it out takes a fifth of the kubelet's time.
+		"--housekeeping-interval=60s",
 	}
 }

@@ -48,20 +48,20 @@ func alive(d Daemon) *corev1.Probe {
 }
 
 // ready makes a pod count, for budgets above all, and for whoever removes another daemon of the kind. A monitor is asked for as long as it runs, for it may lose the quorum. All others are asked
-// until Ceph has taken them up, for each question starts a program.
+// until Ceph has taken them up. Each question starts a program, so it is put twice a minute.
 func ready(d Daemon) *corev1.Probe {
 	var p *corev1.Probe
 	switch d.Kind {
 	case cephname.DaemonMonitor:
-		p = probe(asking(d, always, "mon_status", "leader", "peon"), 15, 2)
+		p = probe(asking(d, always, "mon_status", "leader", "peon"), 30, 1)
 	case cephname.DaemonOSD:
-		p = probe(asking(d, once, "status", "active"), 15, 4)
+		p = probe(asking(d, once, "status", "active"), 30, 2)
 	case cephname.DaemonMetadata:
-		p = probe(asking(d, once, "status", "up:active", "up:standby", "up:standby-replay"), 15, 4)
+		p = probe(asking(d, once, "status", "up:active", "up:standby", "up:standby-replay"), 30, 2)
 	default:
-		p = probe(asking(d, once, "version"), 15, 4)
+		p = probe(asking(d, once, "version"), 30, 2)
 	}
-	p.InitialDelaySeconds = 2
+	p.InitialDelaySeconds = 10
 	return p
 }
 
