@@ -94,7 +94,7 @@ func (c component) recipe() (recipe, error) {
 	if len(packages) == 0 {
 		return recipe{}, fmt.Errorf("%s: go.mod lists no program of %s as a tool", source, c.module)
 	}
-	key := fmt.Sprintf("%s-%s-%s", c.name, version, cache.Hash(string(goMod), string(goSum), flags, runtime.Version()))
+	key := fmt.Sprintf("%s-%s-%s", c.name, version, cache.Hash(append([]string{string(goMod), string(goSum), flags, runtime.Version()}, clockKey()...)...))
 	return recipe{source: source, version: version, flags: flags, packages: packages, key: key}, nil
 }
 
@@ -112,7 +112,19 @@ func (c component) ensure(ctx context.Context, report *progress.Reporter) (strin
 	return cache.Ensure(r.key, func(dir string) error {
 		stop := report.While("building %s %s (minutes the first time)", c.name, r.version)
 		defer stop()
-		return goBuild(ctx, r.source, r.flags, dir, r.packages...)
+		if !counted() {
+			return goBuild(ctx, r.source, r.flags, dir, r.packages...)
+		}
+		scratch, err := os.MkdirTemp("", "quarry-clock-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(scratch)
+		with, err := overlay(ctx, scratch)
+		if err != nil {
+			return err
+		}
+		return goBuild(ctx, r.source, r.flags, dir, append([]string{"-overlay", with}, r.packages...)...)
 	})
 }
 
