@@ -35,12 +35,12 @@ func (i *Inventory) report(ctx context.Context, labelled []*observed) told {
 	sets := groupSets(labelled)
 	// Asking apart would be the same question again.
 	same := len(sets.groups) == 0 || len(sets.groups) == 1 && len(sets.groups[0]) == len(labelled)
-	first := ctx
+	limit := i.cfg.ReportTimeout
 	if !same {
-		var cancelFirst context.CancelFunc
-		first, cancelFirst = context.WithTimeoutCause(ctx, i.cfg.ReportTimeout/2, errNoAnswer)
-		defer cancelFirst()
+		limit /= 2
 	}
+	first, cancelFirst := context.WithTimeoutCause(ctx, limit, errNoAnswer)
+	defer cancelFirst()
 	vgs, pvs, err := i.cfg.LVM.Report(first, nodes(labelled))
 	if err == nil {
 		return told{vgs: vgs, pvs: pvs}

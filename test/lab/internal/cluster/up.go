@@ -50,17 +50,16 @@ func (c *Cluster) Up(ctx context.Context, want spec.Lab, adopt bool) error {
 		return fmt.Errorf("lab %q is up with another shape: %d nodes, disks %dx%dM, memory %dM, bare %t; run `lab down --name %s` first",
 			c.name, desc.Lab.Nodes, desc.Lab.Disks.Count, desc.Lab.Disks.Bytes>>20, desc.Lab.Memory>>20, desc.Lab.Bare, c.name)
 	}
-	alive := desc.Complete && c.allAlive(desc.Lab)
 	desc.Lab.Images = want.Images
-	if alive {
-		// They are for disks that are made now.
+	if desc.Complete {
+		// Its disks are made.
 		desc.Lab.Images = nil
 	}
 	parts, err := c.prepare(ctx, desc.Lab)
 	if err != nil {
 		return err
 	}
-	if alive {
+	if desc.Complete && c.allAlive(desc.Lab) {
 		return c.waitNodes(ctx, desc, time.Time{})
 	}
 	if err := c.start(ctx, &desc, parts); err != nil {

@@ -48,8 +48,7 @@ func personalize(c Config) error {
 }
 
 // resolver answers nothing, at once. The lab has no DNS, and cannot reach that of
-// the machine: each look for a name would wait for it, 20 seconds and more. Ceph
-// looks for names whenever a program of it begins.
+// the machine: each look for a name would wait for it for 10 to 20 seconds.
 const resolver = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
 
 // resolveNothing has names not found, unless somebody has given the node a name
