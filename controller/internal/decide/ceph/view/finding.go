@@ -169,7 +169,7 @@ func (v *View) missing(current bool) (gone, foreign []string) {
 				if current && !slices.Contains(*v.seen.Ceph.Volumes, id.Name) {
 					gone = append(gone, volume.String())
 				}
-			case volume.Bound && !slices.ContainsFunc(v.seen.World.Others, func(o v1alpha1.Storage) bool { return string(o.GetUID()) == id.FSID }):
+			case volume.Bound && !v.living(id.FSID):
 				foreign = append(foreign, volume.String())
 			}
 		}
@@ -177,6 +177,36 @@ func (v *View) missing(current bool) (gone, foreign []string) {
 	slices.Sort(gone)
 	slices.Sort(foreign)
 	return gone, foreign
+}
+
+// earlier says why nothing of the Cluster may be begun; empty once its keys are made, and if no PersistentVolume of it names a Ceph cluster that no storage is.
+// A Cluster that is restored without its UID, or is made again under its name, finds its volumes so, and the disks that they are on may be among its hosts'. It
+// makes no Ceph cluster beside them (backends.md section 2, rule 12): that one would take the clean disks, and with them the room that the earlier one needs to heal.
+func (v *View) earlier() string {
+	if Noted(v.seen.Cluster, v1alpha1.AnnotationCephKeys) || v.deleting() {
+		return ""
+	}
+	var of, named []string
+	for _, at := range v.seen.World.Volumes {
+		for _, volume := range at {
+			if id, err := cephvolume.Parse(volume.Handle); err == nil && volume.Expected && !v.living(id.FSID) {
+				of, named = append(of, id.FSID), append(named, volume.String())
+			}
+		}
+	}
+	if len(named) == 0 {
+		return ""
+	}
+	slices.Sort(of)
+	slices.Sort(named)
+	return fmt.Sprintf("No Ceph cluster is made, and no disk is taken: PersistentVolumes name volumes of the Ceph cluster %s, which no Cluster has any more: %s. "+
+		"Restore the API server with the Cluster of that UID. If the volumes are not needed, delete their claims, and the PersistentVolumes that stay.",
+		backend.Shorten(slices.Compact(of), 3), backend.Shorten(named, 10))
+}
+
+// living reports whether the Cluster, or another storage, has a UID: its Ceph cluster has that FSID.
+func (v *View) living(fsid string) bool {
+	return fsid == string(v.seen.Cluster.UID) || slices.ContainsFunc(v.seen.World.Others, func(o v1alpha1.Storage) bool { return string(o.GetUID()) == fsid })
 }
 
 // unserved reports whether a check says that placement groups serve nothing, for about a minute or for good. Ceph only warns of it, and whatever is in them hangs.

@@ -101,6 +101,10 @@ func (v *View) prepared(p *plan) bool {
 		p.wait("The Secret %s in namespace %s is gone. The daemons know the keys that were in it, so none are made anew: restore it.", cephname.Keys(v.seen.Cluster.Name), cephname.Namespace)
 		return false
 	}
+	if why := v.earlier(); why != "" {
+		p.wait("%s", why)
+		return false
+	}
 	if want := v.config(); !noted || w.Config != want {
 		s := v.whole(v1alpha1.ActionPrepareCeph, "", "The daemons need their keys, and where the monitors are.")
 		s.Text = want

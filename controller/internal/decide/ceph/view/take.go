@@ -28,6 +28,10 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 	if !node.Up() {
 		return nil
 	}
+	if why := v.earlier(); why != "" {
+		h.Finding = backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonVolumesMissing, Message: "its disks are left alone. " + why}
+		return nil
+	}
 	choice := disk.Select(disk.Input{
 		Host: m.Node, Claim: claimOf(v.seen.Cluster, m.Node, disk.HasJoined(r)), Node: v.unrecorded(m.Node, node, r), Now: v.seen.Now, Rivals: v.rivals(m.Node),
 		Retired: v.retired(m), Recorded: disk.RecordsOf(v.seen.World.GlusterNodes), Unread: v.seen.World.Unread, Elsewhere: v.elsewhere(m.Node),

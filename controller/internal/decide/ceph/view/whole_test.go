@@ -266,3 +266,42 @@ func TestVolumesPresent(t *testing.T) {
 		}
 	}
 }
+
+// TestEarlier: a Cluster with another UID than the one that its volumes name begins nothing beside them, and takes no disk. One that has begun goes on.
+func TestEarlier(t *testing.T) {
+	const earlier, other = "7a1c6d1e-0000-4000-8000-000000000002", "7a1c6d1e-0000-4000-8000-000000000003"
+	const name = "pvc-11111111-2222-4333-8444-555555555555"
+	volume := func(fsid string, expected bool) backend.Volume {
+		return backend.Volume{Name: name, Claim: "shop/db", Handle: fsid + "/quarry/quarry/" + name, Expected: expected}
+	}
+	for text, tt := range map[string]struct {
+		volume backend.Volume
+		begun  bool
+		held   bool
+	}{
+		"a volume of an earlier UID":    {volume(earlier, true), false, true},
+		"one that is being deleted":     {volume(earlier, false), false, false},
+		"one of another Cluster":        {volume(other, true), false, false},
+		"one without a handle of ours":  {backend.Volume{Name: name, Handle: "x", Expected: true}, false, false},
+		"the Ceph cluster is there now": {volume(earlier, true), true, false},
+	} {
+		o := joined(v1alpha1.ClusterSpec{})
+		o.World.Members[0].Spec.Ceph = nil
+		o.World.Volumes = map[string][]backend.Volume{"": {tt.volume}}
+		o.World.Others = []v1alpha1.Storage{&v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "more", UID: other}}}
+		if !tt.begun {
+			o.Cluster.Annotations, o.Ceph, o.Current, o.Workloads = nil, nil, false, &Workloads{}
+		}
+		v := New(o)
+		host := v.Decide(backend.Member{Node: "n1", Object: o.World.Members[0]})
+		if begins := len(v.plan.steps) > 0; !tt.begun && begins == tt.held {
+			t.Errorf("%s: the plan has %d steps and waits for %q", text, len(v.plan.steps), v.plan.waits)
+		}
+		if took := len(host.Steps) > 0; took == tt.held {
+			t.Errorf("%s: the host has %d steps, %+v", text, len(host.Steps), host.Finding)
+		}
+		if tt.held && (!strings.Contains(v.plan.waits[0], "shop/db") || !strings.Contains(host.Finding.Message, earlier) || host.Finding.Kind != backend.Bad) {
+			t.Errorf("%s: it says %q and %+v", text, v.plan.waits, host.Finding)
+		}
+	}
+}
