@@ -181,14 +181,15 @@ func (c *connection) alive() bool {
 // errClosed is the cause of the end of a connection that nobody needs any more.
 var errClosed = errors.New("closed")
 
-// close ends the connection, and whatever the program does.
-func (c *connection) close() {
-	c.end(errClosed)
-	_ = c.in.Close()
-}
+// close ends the connection, and whatever the program does. What started the program closes its input then.
+func (c *connection) close() { c.end(errClosed) }
 
-// leave lets the program end by itself, which it does at the end of its input, and closes the connection if it does not.
+// leave has the program end by itself, and closes the connection if it does not. The program ends at a line without a command, before the end of its input: client-go
+// sends the latter with the deadline of what was sent last, a minute after that. A connection that rested for longer would break, and its heartbeat go on for ever.
 func (c *connection) leave() {
-	_ = c.in.Close()
 	time.AfterFunc(leaving, func() { c.end(errClosed) })
+	go func() {
+		_, _ = c.in.Write([]byte("\n"))
+		_ = c.in.Close()
+	}()
 }

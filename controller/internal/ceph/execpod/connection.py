@@ -73,8 +73,8 @@ tell({"ready": True})
 while True:
     signal.alarm(idle)
     line = sys.stdin.buffer.readline()
-    if not line.endswith(b"\n"):
-        os._exit(0)  # Half a command is none.
+    if not line.endswith(b"\n") or not line.strip():
+        os._exit(0)  # Half a command is none, and without one nothing comes any more.
     asked = json.loads(line)
     signal.alarm(asked["seconds"])
     code, out, said = perform(asked["args"], base64.b64decode(asked.get("input", "")))

@@ -192,6 +192,50 @@ func TestProgram(t *testing.T) {
 	}
 }
 
+// TestLeave: a connection that nobody needs any more says so before its input ends, and one that is closed sends nothing.
+func TestLeave(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end  func(*connection)
+		want string
+	}{
+		"leave": {(*connection).leave, "\n"},
+		"close": {(*connection).close, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			given := make(chan string, 1)
+			start := func(ctx context.Context, p Program) (int, error) {
+				all := make(chan string, 1)
+				go func() {
+					text, _ := io.ReadAll(p.Stdin)
+					all <- string(text)
+				}()
+				_, _ = io.WriteString(p.Stdout, `{"ready":true}`+"\n")
+				select {
+				case text := <-all:
+					given <- text
+				case <-ctx.Done():
+					// The program is left with its input open, as client-go leaves it.
+					go func() { given <- <-all }()
+				}
+				return 0, ctx.Err()
+			}
+			c, err := connect(t.Context(), start, podNamed("a", corev1.ConditionTrue), "mon")
+			if err != nil {
+				t.Fatal(err)
+			}
+			tt.end(c)
+			select {
+			case got := <-given:
+				if got != tt.want {
+					t.Errorf("its input was %q, want %q", got, tt.want)
+				}
+			case <-time.After(tooLate):
+				t.Error("its input never ended")
+			}
+		})
+	}
+}
+
 // TestProgram_notReady: a program that does not get as far as commands says why, and performs none.
 func TestProgram_notReady(t *testing.T) {
 	for variable, want := range map[string]struct {

@@ -150,7 +150,8 @@ func (s *server) perform(ctx context.Context, does said, stdin io.Reader, stdout
 	if _, err := fmt.Fprintln(stdout, cmp.Or(does.greets, `{"ready": true}`)); err != nil || does.greets != "" {
 		return 0
 	}
-	for in := bufio.NewScanner(stdin); in.Scan(); {
+	// A line without a command is the last one.
+	for in := bufio.NewScanner(stdin); in.Scan() && in.Text() != ""; {
 		var q question
 		if err := json.Unmarshal(in.Bytes(), &q); err != nil || q.Seconds < 1 || len(q.Args) == 0 {
 			s.t.Errorf("read %q: %v", in.Text(), err)
