@@ -5,11 +5,15 @@ import (
 	"context"
 	_ "embed" // The clock is text here: it is compiled as part of Go's runtime.
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+
+	"quarry.storage/quarry/test/lab/internal/progress"
 )
 
 // With the counter of the processor programs of the lab read the clock without a
@@ -23,8 +27,7 @@ var (
 	clockCode []byte
 )
 
-// choice is the environment variable that gives programs that clock when it is
-// "counter". They are built anew then.
+// choice is the environment variable that leaves that clock away when it is "kernel". Programs are built anew then.
 const choice = "QUARRY_LAB_CLOCK"
 
 // hook is the line of Go's runtime that finds the kernel's own clock, and use
@@ -34,8 +37,8 @@ const (
 	use  = "\t\tuseLabClock()\n"
 )
 
-// counted reports whether programs are to have the clock.
-func counted() bool { return os.Getenv(choice) == "counter" }
+// counted reports whether programs are to have the clock. It is made for one kind of processor.
+func counted() bool { return os.Getenv(choice) != "kernel" && runtime.GOARCH == "amd64" }
 
 // clockKey names the content of the clock; empty without one.
 func clockKey() []string {
@@ -45,6 +48,9 @@ func clockKey() []string {
 	return []string{string(clockDeclared), string(clockCode), hook, use}
 }
 
+// errOtherRuntime means that Go's runtime does not look for the kernel's clock where that is expected.
+var errOtherRuntime = errors.New("another form")
+
 // overlay writes what Go's runtime has besides into a directory, and returns
 // the file for the -overlay flag of the Go command.
 func overlay(ctx context.Context, dir string) (string, error) {
@@ -52,21 +58,21 @@ func overlay(ctx context.Context, dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("go env GOROOT: %w", err)
 	}
-	runtime := filepath.Join(strings.TrimSpace(string(out)), "src", "runtime")
-	finder := filepath.Join(runtime, "vdso_linux.go")
+	source := filepath.Join(strings.TrimSpace(string(out)), "src", "runtime")
+	finder := filepath.Join(source, "vdso_linux.go")
 	text, err := os.ReadFile(finder)
 	if err != nil {
 		return "", err
 	}
 	hooked := bytes.Replace(text, []byte(hook), []byte(hook+use), 1)
 	if bytes.Equal(hooked, text) {
-		return "", fmt.Errorf("%s has another form: it does not look for the kernel's clock where that is expected", finder)
+		return "", fmt.Errorf("%s has %w", finder, errOtherRuntime)
 	}
 	replace := map[string]string{}
 	for path, content := range map[string][]byte{
-		finder:                                  hooked,
-		filepath.Join(runtime, "clock.go"):      clockDeclared,
-		filepath.Join(runtime, "clock_amd64.s"): clockCode,
+		finder:                                 hooked,
+		filepath.Join(source, "clock.go"):      clockDeclared,
+		filepath.Join(source, "clock_amd64.s"): clockCode,
 	} {
 		replace[path] = filepath.Join(dir, filepath.Base(path)+".txt")
 		if err := os.WriteFile(replace[path], content, 0o644); err != nil {
@@ -79,4 +85,25 @@ func overlay(ctx context.Context, dir string) (string, error) {
 	}
 	file := filepath.Join(dir, "overlay.json")
 	return file, os.WriteFile(file, list, 0o644)
+}
+
+// goBuildCounted is goBuild with the clock, if programs are to have it. A version of Go whose runtime has another form builds them without it.
+func goBuildCounted(ctx context.Context, report *progress.Reporter, source, linkerFlags, dir string, packages ...string) error {
+	if !counted() {
+		return goBuild(ctx, source, linkerFlags, dir, packages...)
+	}
+	scratch, err := os.MkdirTemp("", "quarry-clock-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	with, err := overlay(ctx, scratch)
+	switch {
+	case errors.Is(err, errOtherRuntime):
+		report.Step("building without the quicker clock, so that nodes take more processor time: %v", err)
+		return goBuild(ctx, source, linkerFlags, dir, packages...)
+	case err != nil:
+		return err
+	}
+	return goBuild(ctx, source, linkerFlags, dir, append([]string{"-overlay", with}, packages...)...)
 }

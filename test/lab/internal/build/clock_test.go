@@ -1,6 +1,7 @@
 package build
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,5 +70,24 @@ func TestClock(t *testing.T) {
 	}
 	if out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "reader")).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// TestClock_otherRuntime: a version of Go that looks for the kernel's clock elsewhere is told apart from one that cannot be read.
+func TestClock_otherRuntime(t *testing.T) {
+	root := t.TempDir()
+	t.Setenv("GOROOT", root)
+	if _, err := overlay(t.Context(), t.TempDir()); err == nil || errors.Is(err, errOtherRuntime) {
+		t.Errorf("without a runtime: %v", err)
+	}
+	source := filepath.Join(root, "src", "runtime")
+	if err := os.MkdirAll(source, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(source, "vdso_linux.go"), []byte("package runtime\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := overlay(t.Context(), t.TempDir()); !errors.Is(err, errOtherRuntime) {
+		t.Errorf("of another form: %v", err)
 	}
 }

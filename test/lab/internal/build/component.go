@@ -112,19 +112,7 @@ func (c component) ensure(ctx context.Context, report *progress.Reporter) (strin
 	return cache.Ensure(r.key, func(dir string) error {
 		stop := report.While("building %s %s (minutes the first time)", c.name, r.version)
 		defer stop()
-		if !counted() {
-			return goBuild(ctx, r.source, r.flags, dir, r.packages...)
-		}
-		scratch, err := os.MkdirTemp("", "quarry-clock-")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(scratch)
-		with, err := overlay(ctx, scratch)
-		if err != nil {
-			return err
-		}
-		return goBuild(ctx, r.source, r.flags, dir, append([]string{"-overlay", with}, r.packages...)...)
+		return goBuildCounted(ctx, report, r.source, r.flags, dir, r.packages...)
 	})
 }
 
