@@ -180,8 +180,9 @@ func (v *View) missing(current bool) (gone, foreign []string) {
 }
 
 // earlier says why nothing of the Cluster may be begun; empty once its keys are made, and if no PersistentVolume of it names a Ceph cluster that no storage is.
-// A Cluster that is restored without its UID, or is made again under its name, finds its volumes so, and the disks that they are on may be among its hosts'. It
-// makes no Ceph cluster beside them (backends.md section 2, rule 12): that one would take the clean disks, and with them the room that the earlier one needs to heal.
+// A Cluster that is restored without its UID, or is made again under its name, finds its volumes so, and the disks that they are on may be among its hosts'. A
+// PersistentVolume counts whatever its age and phase: a restore makes it a moment before the Cluster, and binds it later. The Cluster makes no Ceph cluster
+// beside them (backends.md section 2, rule 12): that one would take the clean disks, and with them the room that the earlier one needs to heal.
 func (v *View) earlier() string {
 	if Noted(v.seen.Cluster, v1alpha1.AnnotationCephKeys) || v.deleting() {
 		return ""
@@ -189,7 +190,7 @@ func (v *View) earlier() string {
 	var of, named []string
 	for _, at := range v.seen.World.Volumes {
 		for _, volume := range at {
-			if id, err := cephvolume.Parse(volume.Handle); err == nil && volume.Expected && !v.living(id.FSID) {
+			if id, err := cephvolume.Parse(volume.Handle); err == nil && !v.living(id.FSID) {
 				of, named = append(of, id.FSID), append(named, volume.String())
 			}
 		}

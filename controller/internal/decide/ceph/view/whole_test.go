@@ -280,7 +280,7 @@ func TestEarlier(t *testing.T) {
 		held   bool
 	}{
 		"a volume of an earlier UID":    {volume(earlier, true), false, true},
-		"one that is being deleted":     {volume(earlier, false), false, false},
+		"one that was just restored":    {volume(earlier, false), false, true},
 		"one of another Cluster":        {volume(other, true), false, false},
 		"one without a handle of ours":  {backend.Volume{Name: name, Handle: "x", Expected: true}, false, false},
 		"the Ceph cluster is there now": {volume(earlier, true), true, false},
