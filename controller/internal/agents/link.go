@@ -36,9 +36,9 @@ type link struct {
 	silence  time.Duration
 	attempts int
 	// why is the last error, for the message. It is settled once an attempt to connect has failed: it must not change with
-	// every attempt that fails in another way.
-	why     string
-	settled bool
+	// every attempt that fails in another way. What is wrong with an agent that said who it is outranks that once.
+	why            string
+	settled, spoke bool
 	// cannotRun and cannotReport say what is wrong with LVM: when the session began, and when it reported last.
 	cannotRun, cannotReport string
 	// haveDevices and haveGroups are true once the present session has reported.
@@ -152,7 +152,7 @@ func (l *link) hangUp() {
 		_ = l.conn.Close()
 	}
 	l.address, l.podUID, l.conn, l.cancel = "", "", nil, nil
-	l.haveDevices, l.haveGroups, l.settled = false, false, false
+	l.haveDevices, l.haveGroups, l.settled, l.spoke = false, false, false, false
 	l.heardOf()
 }
 
@@ -223,14 +223,14 @@ func (l *link) run(ctx context.Context, conn *grpc.ClientConn) {
 	pause := minPause
 	for {
 		began := time.Now()
-		err := l.session(ctx, conn)
+		spoke, err := l.session(ctx, conn)
 		if ctx.Err() != nil {
 			return
 		}
 		if time.Since(began) > maxPause {
 			pause = minPause
 		}
-		l.lost(ctx, err)
+		l.lost(ctx, spoke, err)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -240,16 +240,16 @@ func (l *link) run(ctx context.Context, conn *grpc.ClientConn) {
 	}
 }
 
-// lost notes that a session ended.
-func (l *link) lost(ctx context.Context, err error) {
+// lost notes that a session ended. spoke: the agent had said who it is.
+func (l *link) lost(ctx context.Context, spoke bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if ctx.Err() != nil {
 		return
 	}
 	had := l.complete()
-	if !l.settled {
-		l.why, l.settled = explain(err), !had
+	if !l.settled || spoke && !l.spoke {
+		l.why, l.settled, l.spoke = explain(err), !had, spoke && !had
 	}
 	l.haveDevices, l.haveGroups = false, false
 	if had {
@@ -275,6 +275,7 @@ func (l *link) report(ctx context.Context, change func(n *decide.Node)) {
 	}
 	if complete {
 		l.state.Agent, l.state.Problem, l.why, l.settled = decide.AgentUp, "", "", false
+		l.spoke = false
 		if l.timer != nil {
 			l.timer.Stop()
 		}

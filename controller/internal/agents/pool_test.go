@@ -701,7 +701,11 @@ func TestPool_hugeReport(t *testing.T) {
 		MaxReportBytes: 500, Grace: 500 * time.Millisecond, Patience: 100 * time.Millisecond,
 	})
 	t.Cleanup(p.Close)
+	// What was wrong before the agent could be reached is not what is told in the end.
+	a.Kill()
 	p.SetAddress("n1", a.Addr(), "pod")
+	await(t, "the agent counts as unreachable", func() bool { return strings.Contains(p.Node("n1").Problem, "does not answer") })
+	a.Restart(t)
 	await(t, "the report is refused", func() bool {
 		n := p.Node("n1")
 		return n.Agent == decide.AgentUnreachable && strings.Contains(n.Problem, "larger than max") && len(n.Devices) == 0

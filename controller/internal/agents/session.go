@@ -55,17 +55,17 @@ func (p *pace) wait(ctx context.Context) {
 	}
 }
 
-// session asks the agent who it is and keeps both watches up. It returns the error that ended it.
-func (l *link) session(ctx context.Context, conn *grpc.ClientConn) error {
+// session asks the agent who it is and keeps both watches up. It returns whether the agent said that, and the error that ended it.
+func (l *link) session(ctx context.Context, conn *grpc.ClientConn) (spoke bool, err error) {
 	if err := l.introduce(ctx, agentv1.NewNodeServiceClient(conn)); err != nil {
-		return err
+		return false, err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	if !l.pool.cfg.GroupsOnly {
 		g.Go(func() error { return l.watchDevices(ctx, agentv1.NewDeviceServiceClient(conn)) })
 	}
 	g.Go(func() error { return l.watchGroups(ctx, agentv1.NewVolumeGroupServiceClient(conn)) })
-	return g.Wait()
+	return true, g.Wait()
 }
 
 func (l *link) introduce(ctx context.Context, c agentv1.NodeServiceClient) error {
