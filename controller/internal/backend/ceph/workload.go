@@ -54,8 +54,15 @@ func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster, members []
 	if err := b.Live.List(ctx, &pods, ours...); err != nil {
 		return nil, fmt.Errorf("list the pods of Cluster %s: %w", c.Name, err)
 	}
+	failing := map[string]bool{}
 	for i := range pods.Items {
-		count(w, &pods.Items[i])
+		p := &pods.Items[i]
+		count(w, p)
+		name := p.Labels[cephname.LabelDaemon] + "." + p.Labels[cephname.LabelID]
+		failing[name] = failing[name] || p.DeletionTimestamp.IsZero() && stuck(p) != ""
+	}
+	for i := range w.Daemons {
+		w.Daemons[i].Failing = failing[w.Daemons[i].Kind+"."+w.Daemons[i].ID]
 	}
 	return w, errors.Join(b.files(ctx, c, w), b.services(ctx, c, w), b.diskKeys(ctx, c, members, w), b.budget(ctx, c, w))
 }
@@ -148,9 +155,14 @@ func count(w *view.Workloads, p *corev1.Pod) {
 	}
 }
 
-// stuck says why a pod does not start, in the words of the kubelet and of its program: an image that cannot be pulled, that is built for another architecture, or that is none of
+// stuck says why a pod does not start, in the words of the scheduler, of the kubelet and of its program: a taint that it does not tolerate, too little memory, an image that cannot be pulled, that is built for another architecture, or that is none of
 // Ceph. A pod that only has not started yet is not stuck.
 func stuck(p *corev1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return backend.Cut(strings.Join(strings.Fields(fmt.Sprintf("the pod %s does not start: no node is found for it: %s", p.Name, c.Message)), " "), 480) + "."
+		}
+	}
 	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		wait := s.State.Waiting
 		if wait == nil || wait.Reason == "" || wait.Reason == "PodInitializing" || wait.Reason == "ContainerCreating" {

@@ -82,3 +82,14 @@ func TestStuck(t *testing.T) {
 		}
 	}
 }
+
+// TestStuck_unscheduled: a pod that no node takes is told in the words of the scheduler.
+func TestStuck_unscheduled(t *testing.T) {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+	p.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes are available: 1 node(s) had untolerated taint(s).",
+	}}
+	if got := stuck(p); !strings.Contains(got, "the pod p does not start: no node is found for it: 0/3 nodes are available: 1 node(s) had untolerated taint(s).") {
+		t.Errorf("%q", got)
+	}
+}

@@ -107,6 +107,10 @@ func (w OSDs) stop(s Step, o OSD, d Disk) (Step, string) {
 // giveBack makes the disk of an OSD clean that the monitors do not know any more. A disk that is not on record may carry anything.
 func (w OSDs) giveBack(s Step, d Disk) (Step, string) {
 	switch {
+	case d.Deployed == Yes:
+		// Somebody else purged it, or an older backup brought the Deployment back. Its disk stays as it is.
+		s.Do, s.Why = StopOSD, "The monitors do not know the OSD, so its daemon serves nothing."
+		return s, ""
 	case d.Deployed != No:
 		return s, fmt.Sprintf("The daemon of disk %s on %s may still be deployed.", d.Path, d.Host)
 	case d.cleared() && w.host(d.Host).Serving:
@@ -152,8 +156,11 @@ func Unclearable(host string, replaced bool) string {
 	return fmt.Sprintf("If the disk fails, wait until the Member waits for nothing else, and switch host %s off. Then "+destroy+"While the host is off, declare its Member lost: the OSD goes off the record then.", host, host)
 }
 
-// cleared reports whether nothing of a purged OSD is left but the record: its disk is clean, or it was replaced and is not there any more.
-func (d Disk) cleared() bool { return d.Purged && (d.Kind == osd.Empty || d.Missing && d.Leaving) }
+// cleared reports whether nothing of an OSD that was purged, or given up, is left but the record: its disk is clean, or it was replaced and is not there any more. Of one that was given up somebody else may
+// have made Ceph forget it.
+func (d Disk) cleared() bool {
+	return d.Kind == osd.Empty && (d.Purged || d.Leaving) || d.Purged && d.Missing && d.Leaving
+}
 
 // hosts takes hosts that leave out of the CRUSH map, once no OSD is there.
 func (w OSDs) hosts(p *Plan, m Map) {

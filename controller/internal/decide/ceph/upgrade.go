@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"quarry.storage/quarry/pkg/cephname"
 )
@@ -23,6 +24,8 @@ type Daemon struct {
 	Running bool
 	// Restarting: what runs is not yet what is deployed.
 	Restarting bool
+	// Failing is what the kubelet says: its pod does not start, or its program ends again and again.
+	Failing bool
 	// Active: it is the manager or the metadata server that serves.
 	Active bool
 	// OKToStop is what Ceph says of an OSD.
@@ -33,6 +36,9 @@ type Daemon struct {
 
 // String is the daemon as Ceph names it.
 func (d Daemon) String() string { return d.Kind + "." + d.Name }
+
+// OtherSettings is added to the image of a daemon that has the right one, and is to get something else, such as other resources.
+const OtherSettings = " with other settings"
 
 // Upgrade is the image that all daemons are to have.
 type Upgrade struct {
@@ -64,7 +70,7 @@ func PlanUpgrade(w Upgrade, f Facts) Plan {
 	}
 	d := daemons[next]
 	// Without a manager nobody tells of the placement groups. One that does not run is mended all the same.
-	if f.Groups == nil && (d.Kind != cephname.DaemonManager || d.Running) {
+	if f.Groups == nil && (d.Kind != cephname.DaemonManager || d.Running) && !w.revives(d, daemons) {
 		p.wait(unknown)
 		return p
 	}
@@ -114,10 +120,44 @@ func before(a, b Daemon) int {
 
 // next is the index of the daemon whose turn it is; -1 when all have the image that may have it.
 func (w Upgrade) next(daemons []Daemon) int {
+	if i := slices.IndexFunc(daemons, func(d Daemon) bool { return w.revives(d, daemons) }); i >= 0 {
+		return i
+	}
 	if i := slices.IndexFunc(daemons, func(d Daemon) bool { return w.mends(d, daemons) }); i >= 0 {
 		return i
 	}
 	return slices.IndexFunc(daemons, func(d Daemon) bool { return d.Image != w.Image && d.Locked == "" })
+}
+
+// revives reports whether a daemon gets what the spec wants before its turn, however many others do not run, and whatever Ceph's health is: it fails with what it has, so nothing is served less by it, and all others may
+// wait for it. Of versions it gets one of the major release that those of the kinds before it run, as Ceph wants it.
+func (w Upgrade) revives(d Daemon, daemons []Daemon) bool {
+	if d.Running || !d.Failing || d.Image == w.Image || d.Locked != "" {
+		return false
+	}
+	return strings.TrimSuffix(d.Image, OtherSettings) == w.Image || !slices.ContainsFunc(daemons, func(o Daemon) bool {
+		earlier := slices.Index(order, o.Kind) < slices.Index(order, d.Kind)
+		return earlier && o.Running && o.Version.Major != w.Version.Major
+	})
+}
+
+// PlanRevival returns at most one step: a monitor that fails with what it has gets what the spec wants, while there is no quorum that could say anything against it. Without that a broken image, or too little
+// memory, could never be taken back. It is for daemons that are not what the spec wants.
+func PlanRevival(w Upgrade, outdated []Daemon) Plan {
+	var p Plan
+	slices.SortFunc(outdated, before)
+	for _, d := range outdated {
+		if d.Kind != cephname.DaemonMonitor || !d.Failing {
+			continue
+		}
+		if why := w.hostless(d); why != "" {
+			p.wait("%s waits for image %s: %s", d, w.Image, why)
+			continue
+		}
+		p.step(Step{Do: ReplaceDaemon, Name: d.String(), Host: d.Host, ID: -1, Why: "The monitor fails with what it has, and there is no quorum that it is missed in."})
+		return p
+	}
+	return p
 }
 
 // stopped reports whether a daemon is a manager or a metadata server that does not run. Nothing is served less while it starts anew.
@@ -146,6 +186,9 @@ func (w Upgrade) mends(d Daemon, daemons []Daemon) bool {
 // unwell says why the next daemon does not get its image yet; empty if nothing speaks against it. A daemon that does not run may get it: that may be
 // what mends it. All others have to run.
 func (w Upgrade) unwell(daemons []Daemon, d Daemon, f Facts) string {
+	if w.revives(d, daemons) {
+		return w.hostless(d)
+	}
 	// Without a manager, or a metadata server, the health is HEALTH_ERR until one runs.
 	if !d.stopped() && w.Health != "HEALTH_OK" && w.Health != "HEALTH_WARN" {
 		return fmt.Sprintf("the health is %q.", w.Health)
@@ -153,8 +196,8 @@ func (w Upgrade) unwell(daemons []Daemon, d Daemon, f Facts) string {
 	if why := w.others(daemons, d); why != "" {
 		return why
 	}
-	if !slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Name == d.Host && h.Serving && !h.Maintenance }) {
-		return fmt.Sprintf("its host %s cannot be worked with.", d.Host)
+	if why := w.hostless(d); why != "" {
+		return why
 	}
 	if d.Kind == cephname.DaemonMonitor {
 		return lost(*f.Quorum, d.Name)
@@ -169,6 +212,14 @@ func (w Upgrade) unwell(daemons []Daemon, d Daemon, f Facts) string {
 		return fmt.Sprintf("it cannot be stopped (ok to stop: %s).", d.OKToStop)
 	}
 	return ""
+}
+
+// hostless says why nothing is done on the host of a daemon; empty if nothing speaks against it.
+func (w Upgrade) hostless(d Daemon) string {
+	if slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Name == d.Host && h.Serving && !h.Maintenance }) {
+		return ""
+	}
+	return fmt.Sprintf("its host %s cannot be worked with.", d.Host)
 }
 
 // others says what one of the other daemons lacks; empty if they all run, those with the image the version of it.

@@ -176,6 +176,17 @@ func unmanaged(image string, v Version) func(*Facts) {
 	}
 }
 
+// fails has the pod of a daemon not start.
+func fails(name string) func(*Facts) {
+	return func(f *Facts) {
+		for i := range *f.Daemons {
+			if d := &(*f.Daemons)[i]; d.String() == name {
+				d.Running, d.Failing, d.Restarting, d.Version = false, true, true, Version{}
+			}
+		}
+	}
+}
+
 func TestPlanUpgrade(t *testing.T) {
 	begun := func(n int) func(*Facts) {
 		return func(f *Facts) {
@@ -192,33 +203,41 @@ func TestPlanUpgrade(t *testing.T) {
 		want   string
 		waits  string
 	}{
-		"the first monitor":                 {nil, nil, "ReplaceDaemon mon.a n1", ""},
-		"the managers":                      {[]func(*Facts){begun(1)}, nil, "ReplaceDaemon mgr.b n2", ""},
-		"the OSDs":                          {[]func(*Facts){begun(2)}, nil, "ReplaceDaemon osd.9 n1", ""},
-		"an OSD that cannot be stopped":     {[]func(*Facts){begun(2), func(f *Facts) { (*f.Daemons)[1].OKToStop = No }}, nil, "", "cannot be stopped"},
-		"nobody knows whether it can":       {[]func(*Facts){begun(2), func(f *Facts) { (*f.Daemons)[1].OKToStop = Unknown }}, nil, "", "unknown"},
-		"an OSD whose key is gone":          {[]func(*Facts){begun(2), keyless("osd.9")}, nil, "ReplaceDaemon osd.10 n2", "osd.9 does not get image new, for it would not start again: the Secret x is gone"},
-		"all keys are gone":                 {[]func(*Facts){begun(2), keyless("osd.9"), keyless("osd.10"), keyless("osd.11")}, nil, "ReplaceDaemon mds.b n2", "osd.11 does not get image new"},
-		"all, and the version is far ahead": {[]func(*Facts){begun(2), keyless("osd.9"), keyless("osd.10"), keyless("osd.11"), ran(v3)}, func(w *Upgrade) { w.Version = v3 }, "", "mds.b waits for image new: osd.9"},
-		"a key is gone, and others lack it": {[]func(*Facts){keyless("osd.9")}, nil, "ReplaceDaemon mon.a n1", "empty the OSD while"},
-		"its key is gone, and it is done":   {[]func(*Facts){keyless("osd.9")}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "", ""},
-		"placement groups are not clean":    {[]func(*Facts){begun(2), func(f *Facts) { f.Groups.Clean-- }}, nil, "", "7 of 8"},
-		"another daemon does not run":       {[]func(*Facts){begun(1), func(f *Facts) { (*f.Daemons)[0].Running = false }}, nil, "", "mds.a does not run"},
-		"another one was just deployed":     {[]func(*Facts){begun(1), func(f *Facts) { (*f.Daemons)[3].Restarting = true }}, nil, "", "is not ready since it was deployed"},
-		"the next one does not run":         {[]func(*Facts){begun(1), func(f *Facts) { (*f.Daemons)[6].Running = false }}, nil, "ReplaceDaemon mgr.b n2", ""},
-		"one with the image runs another":   {[]func(*Facts){begun(1), func(f *Facts) { (*f.Daemons)[3].Version = v1 }}, nil, "", "runs version"},
-		"the health is an error":            {nil, func(w *Upgrade) { w.Health = "HEALTH_ERR" }, "", "HEALTH_ERR"},
-		"the health is not known":           {nil, func(w *Upgrade) { w.Health = "" }, "", "the health is"},
-		"a warning":                         {nil, func(w *Upgrade) { w.Health = "HEALTH_WARN" }, "ReplaceDaemon mon.a n1", ""},
-		"no majority without it":            {[]func(*Facts){func(f *Facts) { f.Quorum = quorum("a", "b!", "c") }}, nil, "", "1 of 3"},
-		"it is the one that is missing":     {[]func(*Facts){func(f *Facts) { f.Quorum = quorum("a!", "b", "c") }}, nil, "ReplaceDaemon mon.a n1", ""},
-		"its host is in maintenance":        {nil, func(w *Upgrade) { w.Hosts = hosts("n1~", "n2", "n3") }, "", "cannot be worked with"},
-		"its host is unknown":               {nil, func(w *Upgrade) { w.Hosts = nil }, "", "cannot be worked with"},
-		"a version that is not known":       {nil, func(w *Upgrade) { w.Version = Version{} }, "", "not known"},
-		"no quorum":                         {[]func(*Facts){func(f *Facts) { f.Quorum = nil }}, nil, "", "Not everything"},
-		"no groups":                         {[]func(*Facts){func(f *Facts) { f.Groups = nil }}, nil, "", "Not everything"},
-		"no daemons":                        {[]func(*Facts){func(f *Facts) { f.Daemons = nil }}, nil, "", "Not everything"},
-		"a bad image is taken back":         {[]func(*Facts){func(f *Facts) { d := &(*f.Daemons)[3]; d.Image, d.Running, d.Version = "bad", false, Version{} }}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "ReplaceDaemon mon.a n1", ""},
+		"the first monitor":                  {nil, nil, "ReplaceDaemon mon.a n1", ""},
+		"the managers":                       {[]func(*Facts){begun(1)}, nil, "ReplaceDaemon mgr.b n2", ""},
+		"the OSDs":                           {[]func(*Facts){begun(2)}, nil, "ReplaceDaemon osd.9 n1", ""},
+		"an OSD that cannot be stopped":      {[]func(*Facts){begun(2), func(f *Facts) { (*f.Daemons)[1].OKToStop = No }}, nil, "", "cannot be stopped"},
+		"nobody knows whether it can":        {[]func(*Facts){begun(2), func(f *Facts) { (*f.Daemons)[1].OKToStop = Unknown }}, nil, "", "unknown"},
+		"an OSD whose key is gone":           {[]func(*Facts){begun(2), keyless("osd.9")}, nil, "ReplaceDaemon osd.10 n2", "osd.9 does not get image new, for it would not start again: the Secret x is gone"},
+		"all keys are gone":                  {[]func(*Facts){begun(2), keyless("osd.9"), keyless("osd.10"), keyless("osd.11")}, nil, "ReplaceDaemon mds.b n2", "osd.11 does not get image new"},
+		"all, and the version is far ahead":  {[]func(*Facts){begun(2), keyless("osd.9"), keyless("osd.10"), keyless("osd.11"), ran(v3)}, func(w *Upgrade) { w.Version = v3 }, "", "mds.b waits for image new: osd.9"},
+		"a key is gone, and others lack it":  {[]func(*Facts){keyless("osd.9")}, nil, "ReplaceDaemon mon.a n1", "empty the OSD while"},
+		"its key is gone, and it is done":    {[]func(*Facts){keyless("osd.9")}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "", ""},
+		"placement groups are not clean":     {[]func(*Facts){begun(2), func(f *Facts) { f.Groups.Clean-- }}, nil, "", "7 of 8"},
+		"another daemon does not run":        {[]func(*Facts){begun(1), func(f *Facts) { (*f.Daemons)[0].Running = false }}, nil, "", "mds.a does not run"},
+		"an OSD fails, and all is wrong":     {[]func(*Facts){fails("osd.10"), func(f *Facts) { f.Groups.Clean-- }}, func(w *Upgrade) { w.Health = "HEALTH_ERR" }, "ReplaceDaemon osd.10 n2", ""},
+		"nobody tells of the groups":         {[]func(*Facts){fails("osd.10"), func(f *Facts) { f.Groups = nil }}, nil, "ReplaceDaemon osd.10 n2", ""},
+		"two OSDs fail":                      {[]func(*Facts){fails("osd.10"), fails("osd.9")}, nil, "ReplaceDaemon osd.9 n1", ""},
+		"another one that fails is done":     {[]func(*Facts){begun(2), fails("osd.10"), fails("osd.9"), func(f *Facts) { (*f.Daemons)[1].Image = "new" }}, nil, "ReplaceDaemon osd.10 n2", ""},
+		"it only gets other settings":        {[]func(*Facts){fails("osd.10"), func(f *Facts) { (*f.Daemons)[5].Image = "new" + OtherSettings }}, func(w *Upgrade) { w.Version = v3 }, "ReplaceDaemon osd.10 n2", ""},
+		"it would be ahead of the order":     {[]func(*Facts){fails("osd.10")}, func(w *Upgrade) { w.Version = v3 }, "", "osd.10 does not run"},
+		"its host is in maintenance":         {[]func(*Facts){fails("osd.10")}, func(w *Upgrade) { w.Hosts[1].Maintenance = true }, "", "its host n2 cannot be worked with"},
+		"no key opens it":                    {[]func(*Facts){fails("osd.10"), keyless("osd.10")}, nil, "", "osd.10 comes before it"},
+		"another one was just deployed":      {[]func(*Facts){begun(1), func(f *Facts) { (*f.Daemons)[3].Restarting = true }}, nil, "", "is not ready since it was deployed"},
+		"the next one does not run":          {[]func(*Facts){begun(1), func(f *Facts) { (*f.Daemons)[6].Running = false }}, nil, "ReplaceDaemon mgr.b n2", ""},
+		"one with the image runs another":    {[]func(*Facts){begun(1), func(f *Facts) { (*f.Daemons)[3].Version = v1 }}, nil, "", "runs version"},
+		"the health is an error":             {nil, func(w *Upgrade) { w.Health = "HEALTH_ERR" }, "", "HEALTH_ERR"},
+		"the health is not known":            {nil, func(w *Upgrade) { w.Health = "" }, "", "the health is"},
+		"a warning":                          {nil, func(w *Upgrade) { w.Health = "HEALTH_WARN" }, "ReplaceDaemon mon.a n1", ""},
+		"no majority without it":             {[]func(*Facts){func(f *Facts) { f.Quorum = quorum("a", "b!", "c") }}, nil, "", "1 of 3"},
+		"it is the one that is missing":      {[]func(*Facts){func(f *Facts) { f.Quorum = quorum("a!", "b", "c") }}, nil, "ReplaceDaemon mon.a n1", ""},
+		"its host is maintained as it fails": {nil, func(w *Upgrade) { w.Hosts = hosts("n1~", "n2", "n3") }, "", "cannot be worked with"},
+		"its host is unknown":                {nil, func(w *Upgrade) { w.Hosts = nil }, "", "cannot be worked with"},
+		"a version that is not known":        {nil, func(w *Upgrade) { w.Version = Version{} }, "", "not known"},
+		"no quorum":                          {[]func(*Facts){func(f *Facts) { f.Quorum = nil }}, nil, "", "Not everything"},
+		"no groups":                          {[]func(*Facts){func(f *Facts) { f.Groups = nil }}, nil, "", "Not everything"},
+		"no daemons":                         {[]func(*Facts){func(f *Facts) { f.Daemons = nil }}, nil, "", "Not everything"},
+		"a bad image is taken back":          {[]func(*Facts){func(f *Facts) { d := &(*f.Daemons)[3]; d.Image, d.Running, d.Version = "bad", false, Version{} }}, func(w *Upgrade) { w.Image, w.Version = "old", v1 }, "ReplaceDaemon mon.a n1", ""},
 		"that of a manager is taken back": {[]func(*Facts){func(f *Facts) {
 			for i := range *f.Daemons {
 				if d := &(*f.Daemons)[i]; d.Kind == cephname.DaemonMonitor || d.String() == "mgr.b" {
@@ -259,5 +278,29 @@ func TestPlanUpgrade_oneMonitor(t *testing.T) {
 	p := PlanUpgrade(Upgrade{Image: "new", Version: v2, Hosts: hosts("n1"), Health: "HEALTH_OK"}, f)
 	if len(p.Steps) != 1 || p.Steps[0].Loses == "" {
 		t.Errorf("%+v", p)
+	}
+}
+
+// TestPlanRevival: without a quorum a monitor that fails gets what the spec wants, and no other daemon does.
+func TestPlanRevival(t *testing.T) {
+	daemon := func(kind, name, host string, failing bool) Daemon {
+		return Daemon{Kind: kind, Name: name, Host: host, Image: "broken", Failing: failing}
+	}
+	away := hosts("n1", "n2")
+	away[0].Serving = false
+	for name, tt := range map[string]struct {
+		hosts    []Host
+		outdated []Daemon
+		want     string
+		waits    string
+	}{
+		"none is outdated":         {hosts("n1"), nil, "", ""},
+		"it fails":                 {hosts("n1"), []Daemon{daemon(cephname.DaemonMonitor, "a", "n1", true)}, "ReplaceDaemon mon.a n1", ""},
+		"it runs, and has no peer": {hosts("n1"), []Daemon{daemon(cephname.DaemonMonitor, "a", "n1", false)}, "", ""},
+		"one at a time":            {hosts("n1", "n2"), []Daemon{daemon(cephname.DaemonMonitor, "b", "n2", true), daemon(cephname.DaemonMonitor, "a", "n1", true)}, "ReplaceDaemon mon.a n1", ""},
+		"a host that is away":      {away, []Daemon{daemon(cephname.DaemonMonitor, "a", "n1", true), daemon(cephname.DaemonMonitor, "b", "n2", true)}, "ReplaceDaemon mon.b n2", "its host n1 cannot"},
+		"an OSD":                   {hosts("n1"), []Daemon{daemon(cephname.DaemonOSD, "1", "n1", true)}, "", ""},
+	} {
+		check(t, name, PlanRevival(Upgrade{Image: "new", Hosts: tt.hosts}, tt.outdated), tt.want, tt.waits)
 	}
 }

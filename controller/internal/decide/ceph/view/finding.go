@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -95,6 +96,21 @@ func (v *View) nameless(p *plan) {
 			}
 		}
 	}
+}
+
+// recordedAt tells of a disk that another host of the Cluster has on record: it was there before, and is clean now. Its OSD would have the same UUID, and what is done to give up the one would be done to the other.
+func (v *View) recordedAt(host string, d decide.Device) string {
+	is := func(o v1alpha1.MemberOSD) bool {
+		_, same := Device(decide.Node{Devices: []decide.Device{d}}, o)
+		// A path says nothing on another host.
+		return same && (o.WWN != "" || o.Serial != "")
+	}
+	for _, n := range v.nodes() {
+		if n != host && slices.ContainsFunc(record(v.member(n)).OSDs, is) {
+			return fmt.Sprintf("%s is on record as the disk of an OSD of host %s: put it back there, or give that OSD up, and it is taken here once it is off the record of %[2]s", d.Path, n)
+		}
+	}
+	return ""
 }
 
 // draining says what the removal of a host waits for.

@@ -95,6 +95,8 @@ type Workload struct {
 	Template, Image string
 	// Ready: its pod is.
 	Ready bool
+	// Failing: its pod does not start, or its program ends again and again.
+	Failing bool
 	// First: the monitor makes the cluster if it finds none on its disk.
 	First bool
 	// Going: it is being deleted, and its pods may not have ended.

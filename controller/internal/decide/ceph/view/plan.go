@@ -152,6 +152,9 @@ func (v *View) facts(p *plan) {
 		plans = append(plans, v.planOSDs(hosts, current), v.planPools(current), v.planUpgrade(hosts, current))
 		v.daemons(p, hosts, current)
 	}
+	if current.Quorum == nil && v.seen.Asking != BeingAsked {
+		plans = append(plans, v.planRevival(hosts))
+	}
 	v.add(p, plans...)
 	if formed && current.Quorum != nil {
 		v.serve(p, current)
@@ -261,13 +264,21 @@ func (v *View) translate(p *plan, s ceph.Step) {
 			Kind: cephname.DaemonOSD, ID: fmt.Sprint(s.ID), Node: s.Host, Image: v.image(cephname.DaemonOSD), UUID: s.UUID, Device: string(r.OSDs[i].Path),
 			Encrypted: r.OSDs[i].Encrypted, Secret: r.OSDs[i].Secret,
 		}
+		if s.Do == ceph.StopOSD && s.ID < 0 {
+			// The monitors do not know its number, and its Deployment does.
+			if out.Daemon.ID = v.numberOf(s.UUID); out.Daemon.ID == "" {
+				p.wait("The daemon of disk %s on %s ends.", s.Path, s.Host)
+				return
+			}
+		}
 	case ceph.ReplaceDaemon:
 		i := slices.IndexFunc(v.seen.Workloads.Daemons, func(x Workload) bool { return x.Kind+"."+x.ID == s.Name })
 		d, ok := v.wanted(v.seen.Workloads.Daemons[i])
 		if !ok {
 			return
 		}
-		d.Image = v.pods().Image
+		// Once the monitors were seen none is made that knows no other.
+		d.Image, d.First = v.pods().Image, v.seen.Workloads.Daemons[i].First && !Noted(v.seen.Cluster, v1alpha1.AnnotationCephFormed)
 		out.Daemon = d
 	}
 	p.step(out)

@@ -211,6 +211,16 @@ func (v *View) deployedOSD(uuid string) ceph.Answer {
 	return ceph.No
 }
 
+// numberOf is the number of the OSD whose Deployment is there; empty without one.
+func (v *View) numberOf(uuid string) string {
+	for _, d := range v.of(cephname.DaemonOSD) {
+		if d.UUID == uuid {
+			return d.ID
+		}
+	}
+	return ""
+}
+
 // Device returns the device of a node that an OSD on record is on: by WWN and serial number where the disk has them, else by its path. A disk grows, and one that is smaller is another one.
 func Device(n decide.Node, o v1alpha1.MemberOSD) (decide.Device, bool) {
 	for _, d := range n.Devices {

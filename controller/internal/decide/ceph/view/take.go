@@ -38,8 +38,8 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 	})
 	h.Unread = choice.Unread
 	// What can be no OSD is not wiped either, and needs no memory.
-	wiped, small := v.fitting(choice.Wipe)
-	taken, not := v.fitting(choice.Take)
+	wiped, small := v.fitting(m.Node, choice.Wipe)
+	taken, not := v.fitting(m.Node, choice.Take)
 	small, taken = append(not, small...), inPlace(r, slices.Concat(taken, wiped))
 	// Before the host can run the daemons nothing is wiped, and nothing is put on record.
 	if no := v.unableToTake(m.Node, len(taken)); !no.IsZero() {
@@ -94,9 +94,9 @@ func (v *View) taking(s Step, devices []decide.Device) Step {
 }
 
 // fitting returns those of some disks that can become OSDs, and says of the others why they cannot.
-func (v *View) fitting(all []decide.Device) (fit []decide.Device, not []string) {
+func (v *View) fitting(host string, all []decide.Device) (fit []decide.Device, not []string) {
 	for _, d := range all {
-		if no := v.unfit(d); no != "" {
+		if no := v.unfit(host, d); no != "" {
 			not = append(not, no)
 		} else {
 			fit = append(fit, d)
@@ -106,14 +106,14 @@ func (v *View) fitting(all []decide.Device) (fit []decide.Device, not []string) 
 }
 
 // unfit says why a disk cannot become an OSD; empty if it can.
-func (v *View) unfit(d decide.Device) string {
+func (v *View) unfit(host string, d decide.Device) string {
 	switch {
 	case d.SizeBytes < leastBytes:
 		return fmt.Sprintf("%s has %s, and an OSD needs 1 GiB", d.Path, decide.Bytes(d.SizeBytes))
 	case v.wantsEncrypted() && d.SizeBytes%osd.SealedSector != 0:
 		return fmt.Sprintf("%s has %d bytes, and an encrypted OSD needs whole sectors of %d", d.Path, d.SizeBytes, osd.SealedSector)
 	}
-	return ""
+	return v.recordedAt(host, d)
 }
 
 // inPlace are the disks that a host may take in place of OSDs that a person gave up: as many as these are. A host without such an OSD takes all of them. What the spec chooses anyway is

@@ -167,7 +167,7 @@ func (v *View) sweep(p *plan) {
 		}
 		for _, o := range record(m).OSDs {
 			known, _ := v.known(o.UUID)
-			if m.DeletionTimestamp.IsZero() && !o.Purged || known != ceph.No || v.deployedOSD(o.UUID) != ceph.No {
+			if m.DeletionTimestamp.IsZero() && !o.Purged && !o.Replaced || known != ceph.No || v.deployedOSD(o.UUID) != ceph.No {
 				continue
 			}
 			switch {

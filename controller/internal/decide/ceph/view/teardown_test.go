@@ -208,3 +208,46 @@ func TestSweep_leavesAMonitorThatMayRun(t *testing.T) {
 		})
 	}
 }
+
+// TestStopOSD_unknown: of an OSD that the monitors do not know the Deployment says which number it has. A pod that only has not ended is waited for.
+func TestStopOSD_unknown(t *testing.T) {
+	for deployed, want := range map[bool]string{true: "7", false: ""} {
+		o := joined(v1alpha1.ClusterSpec{})
+		now := metav1.NewTime(o.Now)
+		o.World.Members[0].DeletionTimestamp = &now
+		o.Ceph.Map.OSDs = nil
+		o.Workloads.Daemons, o.Workloads.OSDPods = nil, map[string]bool{diskUUID: true}
+		if deployed {
+			o.Workloads.Daemons = []Workload{{Kind: cephname.DaemonOSD, ID: "7", Node: "n1", UUID: diskUUID}}
+		}
+		v := New(o)
+		got := ""
+		for _, s := range v.plan.steps {
+			if s.Does == v1alpha1.ActionStopOSD {
+				got = s.Daemon.ID
+			}
+		}
+		if got != want || !deployed && !slices.ContainsFunc(v.plan.waits, func(w string) bool { return strings.Contains(w, "ends.") }) {
+			t.Errorf("deployed %t: it stops %q, and waits for %q", deployed, got, v.plan.waits)
+		}
+	}
+}
+
+// TestTake_recordedAt: a disk that came from another host is not taken before it is off that one's record.
+func TestTake_recordedAt(t *testing.T) {
+	for name, there := range map[string]bool{"on record at n2": true, "on nobody's record": false} {
+		o := joined(v1alpha1.ClusterSpec{Devices: &v1alpha1.DeviceSelector{Hotplug: true}})
+		d := o.Nodes["n1"].Devices[1]
+		moved := v1alpha1.MemberOSD{UUID: "x", Path: "/dev/sdq", Serial: d.Serial, Size: d.SizeBytes}
+		other := o.World.Members[0].DeepCopy()
+		other.Name, other.Spec.Node, other.Spec.Ceph = "files.n2", "n2", &v1alpha1.MemberCeph{}
+		if there {
+			other.Spec.Ceph.OSDs = []v1alpha1.MemberOSD{moved}
+		}
+		o.World.Members = append(o.World.Members, other)
+		h := New(o).Decide(backend.Member{Node: "n1", Object: o.World.Members[0]})
+		if took := len(h.Steps) > 0; took == there || there && !strings.Contains(h.Finding.Message, "/dev/sdc is on record as the disk of an OSD of host n2") {
+			t.Errorf("%s: steps %v, finding %+v", name, h.Steps, h.Finding)
+		}
+	}
+}

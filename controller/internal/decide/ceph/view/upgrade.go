@@ -24,7 +24,7 @@ func (v *View) planUpgrade(hosts []ceph.Host, f ceph.Facts) ceph.Plan {
 	w := ceph.Upgrade{Image: v.pods().Image, Hosts: hosts, Health: v.seen.Ceph.Health}
 	drifted, mixed := false, false
 	for _, d := range daemons {
-		have := strings.TrimSuffix(d.Image, settings)
+		have := strings.TrimSuffix(d.Image, ceph.OtherSettings)
 		if have == w.Image && d.Version != (ceph.Version{}) {
 			w.Version = d.Version
 		}
@@ -41,8 +41,16 @@ func (v *View) planUpgrade(hosts []ceph.Host, f ceph.Facts) ceph.Plan {
 	return ceph.PlanUpgrade(w, f)
 }
 
-// settings is added to the image of a daemon that has the right one, and is to get something else.
-const settings = " with other settings"
+// planRevival is about monitors while there is no quorum. What is wanted of a monitor that is the first one of a cluster that nobody has seen yet stays so.
+func (v *View) planRevival(hosts []ceph.Host) ceph.Plan {
+	var outdated []ceph.Daemon
+	for _, have := range v.of(cephname.DaemonMonitor) {
+		if v.outdated(have) {
+			outdated = append(outdated, ceph.Daemon{Kind: have.Kind, Name: have.ID, Host: have.Node, Image: have.Image, Failing: have.Failing})
+		}
+	}
+	return ceph.PlanRevival(ceph.Upgrade{Image: v.pods().Image, Hosts: hosts}, outdated)
+}
 
 // deployed are the daemons that have a Deployment, with what that says. Ceph forgets a manager, and a metadata server, that does not run: of one that it does not tell of only the Deployment is known,
 // and no other one gets an image that it did not start with.
@@ -58,9 +66,9 @@ func (v *View) deployed(told []ceph.Daemon) []ceph.Daemon {
 			// An OSD that never ran is none yet, and what goes on a host that is dead may never be gone.
 			continue
 		}
-		d.Host, d.Image, d.Restarting, d.Locked = have.Node, have.Image, !have.Ready, v.lockedDaemon(have)
+		d.Host, d.Image, d.Restarting, d.Failing, d.Locked = have.Node, have.Image, !have.Ready, have.Failing, v.lockedDaemon(have)
 		if have.Image == v.pods().Image && v.outdated(have) {
-			d.Image += settings
+			d.Image += ceph.OtherSettings
 		}
 		out = append(out, d)
 	}
@@ -87,7 +95,7 @@ func tag(image string) string {
 // outdated reports whether a Deployment is not what it is to be. One whose daemon is not on record is left as it is.
 func (v *View) outdated(have Workload) bool {
 	want, ok := v.wanted(have)
-	want.Image = v.pods().Image
+	want.Image, want.First = v.pods().Image, have.First
 	return ok && (have.Image != want.Image || have.Template != cephpod.Template(v.pods().Deployment(want)))
 }
 

@@ -106,6 +106,55 @@ func TestForm_killed(t *testing.T) {
 	}
 }
 
+// TestRevival: a monitor that fails with an image which the spec took back gets the one of the spec, with nobody to ask. Only before a quorum was seen may it still make the cluster.
+func TestRevival(t *testing.T) {
+	const uid = "7a1c6d1e-0000-4000-8000-000000000001"
+	for name, tt := range map[string]struct {
+		formed, first, failing bool
+		image                  string
+		asking                 string
+		want, wantFirst        bool
+	}{
+		"the only monitor":          {true, false, true, "broken", "no pod", true, false},
+		"before it made anything":   {false, true, true, "broken", "no pod", true, true},
+		"its word was left there":   {true, true, true, "broken", "no pod", true, false},
+		"it has what the spec says": {false, true, true, "good", "no pod", false, false},
+		"it only does not answer":   {true, false, false, "broken", "no pod", false, false},
+		"it is being asked":         {true, false, true, "broken", BeingAsked, false, false},
+	} {
+		c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "files", UID: uid, Annotations: map[string]string{v1alpha1.AnnotationCephKeys: uid}}}
+		c.Spec.Ceph = &v1alpha1.CephSpec{Image: "good"}
+		if tt.formed {
+			c.Annotations[v1alpha1.AnnotationCephFormed] = uid
+		}
+		m := &v1alpha1.Member{Spec: v1alpha1.MemberSpec{
+			Of: v1alpha1.MemberOwner{Kind: v1alpha1.KindCluster, Name: "files", UID: uid}, Node: "n1",
+			Ceph: &v1alpha1.MemberCeph{Monitor: &v1alpha1.MemberMonitor{Name: "a", Address: "10.0.0.1"}},
+		}}
+		o := joined(c.Spec)
+		c.Spec.Hosts = o.Cluster.Spec.Hosts
+		o.Cluster, o.World.Members, o.Ceph, o.Current, o.Asking = c, []*v1alpha1.Member{m}, nil, false, tt.asking
+		have := Workload{Kind: cephname.DaemonMonitor, ID: "a", Node: "n1", Image: tt.image, First: tt.first, Failing: tt.failing}
+		v := bare(o)
+		d, _ := v.wanted(have)
+		d.First = tt.first
+		p := v.pods()
+		p.Image = tt.image
+		have.Template = cephpod.Template(p.Deployment(d))
+		o.Workloads.Daemons = []Workload{have}
+		o.Workloads.Config = bare(o).config()
+		steps := New(o).plan.steps
+		i := slices.IndexFunc(steps, func(s Step) bool { return s.Does == v1alpha1.ActionReplaceDaemon })
+		if got := i >= 0; got != tt.want {
+			t.Errorf("%s: %+v", name, steps)
+			continue
+		}
+		if tt.want && (steps[i].Daemon.Image != "good" || steps[i].Daemon.First != tt.wantFirst || steps[i].Daemon.Address == "") {
+			t.Errorf("%s: %+v", name, steps[i].Daemon)
+		}
+	}
+}
+
 // TestUpgrade_untold: Ceph forgets a manager, and a metadata server, that does not run. No other one gets the image that it did not start with, and it gets the one before if the spec says so.
 func TestUpgrade_untold(t *testing.T) {
 	const before, broken = "ceph:v20.2.4", "ceph:v20.2.5"
