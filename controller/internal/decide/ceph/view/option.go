@@ -2,12 +2,17 @@ package view
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 
+	storagev1 "k8s.io/api/storage/v1"
+
 	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/class"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
+	"quarry.storage/quarry/pkg/filesystem"
 )
 
 // options has Ceph told the options of the spec, and which modules its managers run, once for each change of them.
@@ -88,4 +93,26 @@ func (v *View) dashboard(p *plan, f ceph.Facts) {
 		s.Text = (*f.Daemons)[i].Name
 		p.step(s)
 	}
+}
+
+// fsType is the kernel's name of what nodes mount.
+const fsType = "ceph"
+
+// class is the StorageClass that the Cluster wants. An option that no node would mount with is refused before it is in every PersistentVolume.
+func (v *View) class() class.Wish {
+	c := v.seen.Cluster
+	out := class.Wish{Binding: storagev1.VolumeBindingImmediate, Parameters: map[string]string{
+		v1alpha1.ParameterCluster:                        string(c.UID),
+		"csi.storage.k8s.io/node-stage-secret-name":      cephname.Client(c.Name),
+		"csi.storage.k8s.io/node-stage-secret-namespace": cephname.Namespace,
+	}}
+	if sc := c.Spec.StorageClass; sc != nil {
+		for _, o := range sc.MountOptions {
+			out.MountOptions = append(out.MountOptions, string(o))
+		}
+	}
+	if err := filesystem.CheckClassOptions(fsType, out.MountOptions); err != nil {
+		out.Invalid = fmt.Sprintf("spec.storageClass.mountOptions: %v. The StorageClass stays as it is.", err)
+	}
+	return out
 }

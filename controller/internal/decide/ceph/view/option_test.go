@@ -116,3 +116,13 @@ func TestFill_dashboard(t *testing.T) {
 		})
 	}
 }
+
+// TestClass: an option that no node takes is told, and not written into PersistentVolumes. Whether the network is encrypted is a matter of Ceph's own options.
+func TestClass(t *testing.T) {
+	for option, says := range map[v1alpha1.MountOption]string{"noatime": "", "ms_mode=secure": "ms_mode=secure", "ro": "nothing could be written"} {
+		o := joined(v1alpha1.ClusterSpec{StorageClass: &v1alpha1.StorageClassSpec{MountOptions: []v1alpha1.MountOption{option}}})
+		if got := New(o).Whole(nil).Class.Invalid; (got == "") != (says == "") || !strings.Contains(got, says) {
+			t.Errorf("%s: %q", option, got)
+		}
+	}
+}

@@ -7,12 +7,10 @@ import (
 	"strings"
 	"time"
 
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
-	"quarry.storage/quarry/controller/internal/decide/class"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 )
@@ -24,17 +22,8 @@ func (v *View) Whole([]backend.HostHealth) backend.Whole {
 	w := backend.Whole{
 		Silent: v.plan.silent, Serves: served && v.filesystem().Status == metav1.ConditionTrue,
 		Pending: "The StorageClass is made once the filesystem is served.",
-		Class: class.Wish{Binding: storagev1.VolumeBindingImmediate, Parameters: map[string]string{
-			v1alpha1.ParameterCluster:                        string(c.UID),
-			"csi.storage.k8s.io/node-stage-secret-name":      cephname.Client(c.Name),
-			"csi.storage.k8s.io/node-stage-secret-namespace": cephname.Namespace,
-		}},
+		Class: v.class(),
 		Wake: every, Capacity: v.capacity(), Holding: v.holding(),
-	}
-	if sc := c.Spec.StorageClass; sc != nil {
-		for _, o := range sc.MountOptions {
-			w.Class.MountOptions = append(w.Class.MountOptions, string(o))
-		}
 	}
 	for _, s := range v.plan.steps {
 		w.Steps = append(w.Steps, s)
