@@ -22,8 +22,8 @@ func (v *View) Whole([]backend.HostHealth) backend.Whole {
 	w := backend.Whole{
 		Silent: v.plan.silent, Serves: served && v.filesystem().Status == metav1.ConditionTrue,
 		Pending: "The StorageClass is made once the filesystem is served.",
-		Class: v.class(),
-		Wake: every, Capacity: v.capacity(), Holding: v.holding(),
+		Class:   v.class(),
+		Wake:    every, Capacity: v.capacity(), Holding: v.holding(),
 	}
 	for _, s := range v.plan.steps {
 		w.Steps = append(w.Steps, s)
