@@ -69,8 +69,7 @@ func PlanUpgrade(w Upgrade, f Facts) Plan {
 		return p
 	}
 	d := daemons[next]
-	// Without a manager nobody tells of the placement groups. One that does not run is mended all the same.
-	if f.Groups == nil && (d.Kind != cephname.DaemonManager || d.Running) && !w.revives(d, daemons) {
+	if f.Groups == nil && !w.withoutGroups(d, daemons) {
 		p.wait(unknown)
 		return p
 	}
@@ -158,6 +157,11 @@ func PlanRevival(w Upgrade, outdated []Daemon) Plan {
 		return p
 	}
 	return p
+}
+
+// withoutGroups reports whether a daemon is mended even if nobody tells of the placement groups, as without a manager: a manager that does not run is.
+func (w Upgrade) withoutGroups(d Daemon, daemons []Daemon) bool {
+	return d.Kind == cephname.DaemonManager && !d.Running || w.revives(d, daemons)
 }
 
 // stopped reports whether a daemon is a manager or a metadata server that does not run. Nothing is served less while it starts anew.

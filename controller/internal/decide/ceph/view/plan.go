@@ -246,30 +246,8 @@ func (v *View) translate(p *plan, s ceph.Step) {
 			out.Daemon.Address = r.Address
 		}
 	case ceph.StartOSD, ceph.StopOSD, ceph.PrepareOSD, ceph.ZapOSD:
-		r := record(v.member(s.Host))
-		i := slices.IndexFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool { return o.UUID == s.UUID })
-		if i < 0 {
+		if !v.onDisk(p, s, &out) {
 			return
-		}
-		d, there := Device(v.seen.Nodes[s.Host], r.OSDs[i])
-		if !there && (s.Do == ceph.PrepareOSD || s.Do == ceph.ZapOSD && !r.OSDs[i].Replaced) {
-			p.wait("Disk %s on %s is not there.", s.Path, s.Host)
-			return
-		}
-		out.Devices, out.Tools, out.Purged, out.Making = []decide.Device{d}, v.seen.Workloads.Tools[s.Host], r.OSDs[i].Purged, v.seen.Verdicts[s.UUID].Making
-		if !there {
-			out.Devices = nil
-		}
-		out.Daemon = cephpod.Daemon{
-			Kind: cephname.DaemonOSD, ID: fmt.Sprint(s.ID), Node: s.Host, Image: v.image(cephname.DaemonOSD), UUID: s.UUID, Device: string(r.OSDs[i].Path),
-			Encrypted: r.OSDs[i].Encrypted, Secret: r.OSDs[i].Secret,
-		}
-		if s.Do == ceph.StopOSD && s.ID < 0 {
-			// The monitors do not know its number, and its Deployment does.
-			if out.Daemon.ID = v.numberOf(s.UUID); out.Daemon.ID == "" {
-				p.wait("The daemon of disk %s on %s ends.", s.Path, s.Host)
-				return
-			}
 		}
 	case ceph.ReplaceDaemon:
 		i := slices.IndexFunc(v.seen.Workloads.Daemons, func(x Workload) bool { return x.Kind+"."+x.ID == s.Name })
@@ -282,4 +260,34 @@ func (v *View) translate(p *plan, s ceph.Step) {
 		out.Daemon = d
 	}
 	p.step(out)
+}
+
+// onDisk completes a step on the disk of an OSD. It reports whether the step can be taken: else the plan says what it waits for.
+func (v *View) onDisk(p *plan, s ceph.Step, out *Step) bool {
+	r := record(v.member(s.Host))
+	i := slices.IndexFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool { return o.UUID == s.UUID })
+	if i < 0 {
+		return false
+	}
+	d, there := Device(v.seen.Nodes[s.Host], r.OSDs[i])
+	if !there && (s.Do == ceph.PrepareOSD || s.Do == ceph.ZapOSD && !r.OSDs[i].Replaced) {
+		p.wait("Disk %s on %s is not there.", s.Path, s.Host)
+		return false
+	}
+	out.Devices, out.Tools, out.Purged, out.Making = []decide.Device{d}, v.seen.Workloads.Tools[s.Host], r.OSDs[i].Purged, v.seen.Verdicts[s.UUID].Making
+	if !there {
+		out.Devices = nil
+	}
+	out.Daemon = cephpod.Daemon{
+		Kind: cephname.DaemonOSD, ID: fmt.Sprint(s.ID), Node: s.Host, Image: v.image(cephname.DaemonOSD), UUID: s.UUID, Device: string(r.OSDs[i].Path),
+		Encrypted: r.OSDs[i].Encrypted, Secret: r.OSDs[i].Secret,
+	}
+	if s.Do == ceph.StopOSD && s.ID < 0 {
+		// The monitors do not know its number, and its Deployment does.
+		if out.Daemon.ID = v.numberOf(s.UUID); out.Daemon.ID == "" {
+			p.wait("The daemon of disk %s on %s ends.", s.Path, s.Host)
+			return false
+		}
+	}
+	return true
 }
