@@ -131,7 +131,7 @@ func (w Upgrade) next(daemons []Daemon) int {
 // revives reports whether a daemon gets what the spec wants before its turn, however many others do not run, and whatever Ceph's health is: it fails with what it has, so nothing is served less by it, and all others may
 // wait for it. Of versions it gets one of the major release that those of the kinds before it run, as Ceph wants it.
 func (w Upgrade) revives(d Daemon, daemons []Daemon) bool {
-	if d.Running || !d.Failing || d.Image == w.Image || d.Locked != "" {
+	if d.Running || !d.Failing || d.Image == w.Image || d.Locked != "" || w.hostless(d) != "" {
 		return false
 	}
 	return strings.TrimSuffix(d.Image, OtherSettings) == w.Image || !slices.ContainsFunc(daemons, func(o Daemon) bool {
@@ -191,7 +191,7 @@ func (w Upgrade) mends(d Daemon, daemons []Daemon) bool {
 // what mends it. All others have to run.
 func (w Upgrade) unwell(daemons []Daemon, d Daemon, f Facts) string {
 	if w.revives(d, daemons) {
-		return w.hostless(d)
+		return ""
 	}
 	// Without a manager, or a metadata server, the health is HEALTH_ERR until one runs.
 	if !d.stopped() && w.Health != "HEALTH_OK" && w.Health != "HEALTH_WARN" {
