@@ -54,16 +54,10 @@ func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster, members []
 	if err := b.Live.List(ctx, &pods, ours...); err != nil {
 		return nil, fmt.Errorf("list the pods of Cluster %s: %w", c.Name, err)
 	}
-	failing := map[string]bool{}
 	for i := range pods.Items {
-		p := &pods.Items[i]
-		count(w, p)
-		name := p.Labels[cephname.LabelDaemon] + "." + p.Labels[cephname.LabelID]
-		failing[name] = failing[name] || p.DeletionTimestamp.IsZero() && stuck(p) != ""
+		count(w, &pods.Items[i])
 	}
-	for i := range w.Daemons {
-		w.Daemons[i].Failing = failing[w.Daemons[i].Kind+"."+w.Daemons[i].ID]
-	}
+	markFailing(w, pods.Items)
 	return w, errors.Join(b.files(ctx, c, w), b.services(ctx, c, w), b.diskKeys(ctx, c, members, w), b.budget(ctx, c, w))
 }
 
@@ -120,6 +114,18 @@ func (b *Backend) diskKeys(ctx context.Context, c *v1alpha1.Cluster, members []*
 // settled reports whether the pod of a Deployment is made of what the Deployment says now: until then the one before runs, or none.
 func settled(d *appsv1.Deployment) bool {
 	return d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas > 0
+}
+
+// markFailing marks the daemons whose pods do not start, or end again and again. A pod that is being deleted says nothing about what comes after it.
+func markFailing(w *view.Workloads, pods []corev1.Pod) {
+	failing := map[string]bool{}
+	for i := range pods {
+		name := pods[i].Labels[cephname.LabelDaemon] + "." + pods[i].Labels[cephname.LabelID]
+		failing[name] = failing[name] || pods[i].DeletionTimestamp.IsZero() && stuck(&pods[i]) != ""
+	}
+	for i := range w.Daemons {
+		w.Daemons[i].Failing = failing[w.Daemons[i].Kind+"."+w.Daemons[i].ID]
+	}
 }
 
 // count takes in one pod.

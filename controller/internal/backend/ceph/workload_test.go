@@ -93,3 +93,25 @@ func TestStuck_unscheduled(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestMarkFailing: a daemon fails if a pod of it does not start, and not for a pod that goes, or for one of another daemon.
+func TestMarkFailing(t *testing.T) {
+	now := metav1.Now()
+	pod := func(kind, id, reason string, ends *metav1.Time) corev1.Pod {
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: ends, Labels: map[string]string{cephname.LabelDaemon: kind, cephname.LabelID: id}}}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}
+		return p
+	}
+	w := &view.Workloads{Daemons: []view.Workload{
+		{Kind: cephname.DaemonMonitor, ID: "a"}, {Kind: cephname.DaemonMonitor, ID: "b"}, {Kind: cephname.DaemonOSD, ID: "1"}, {Kind: cephname.DaemonOSD, ID: "2"},
+	}}
+	markFailing(w, []corev1.Pod{
+		pod(cephname.DaemonMonitor, "a", "CrashLoopBackOff", nil), pod(cephname.DaemonMonitor, "b", "ImagePullBackOff", &now), pod(cephname.DaemonMonitor, "b", "ContainerCreating", nil),
+		pod(cephname.DaemonOSD, "1", "CrashLoopBackOff", nil), pod(cephname.DaemonOSD, "1", "", nil),
+	})
+	for i, want := range []bool{true, false, true, false} {
+		if d := w.Daemons[i]; d.Failing != want {
+			t.Errorf("%s.%s: %t", d.Kind, d.ID, d.Failing)
+		}
+	}
+}
