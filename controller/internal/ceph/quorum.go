@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 )
@@ -15,7 +16,12 @@ type quorumStatus struct {
 		FSID          string `json:"fsid"`
 		MinMonRelease int    `json:"min_mon_release"`
 		Mons          []struct {
-			Name string `json:"name"`
+			Name        string `json:"name"`
+			PublicAddrs struct {
+				AddrVec []struct {
+					Addr string `json:"addr"`
+				} `json:"addrvec"`
+			} `json:"public_addrs"`
 		} `json:"mons"`
 	} `json:"monmap"`
 }
@@ -31,12 +37,21 @@ func (c *Client) quorum(ctx context.Context) (ceph.Quorum, error) {
 	}
 	q := ceph.Quorum{MinRelease: s.MonMap.MinMonRelease}
 	for _, m := range s.MonMap.Mons {
-		q.Monitors = append(q.Monitors, ceph.Monitor{Name: m.Name, In: slices.Contains(s.QuorumNames, m.Name)})
+		monitor := ceph.Monitor{Name: m.Name, In: slices.Contains(s.QuorumNames, m.Name)}
+		if at := m.PublicAddrs.AddrVec; len(at) > 0 {
+			monitor.Address = ip(at[0].Addr)
+		}
+		q.Monitors = append(q.Monitors, monitor)
 	}
 	if len(q.Monitors) == 0 || q.MinRelease == 0 || len(s.QuorumNames) <= len(q.Monitors)/2 {
 		return ceph.Quorum{}, fmt.Errorf("quorum_status tells of %d of %d monitors, release %d", len(s.QuorumNames), len(q.Monitors), q.MinRelease)
 	}
 	return q, nil
+}
+
+// ip is the address without its port; empty for what is none.
+func ip(at string) string {
+	return strings.Trim(at[:max(0, strings.LastIndexByte(at, ':'))], "[]")
 }
 
 // groupStatus is what the answer to status has about placement groups.

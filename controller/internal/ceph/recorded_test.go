@@ -85,7 +85,7 @@ var unsteady = cmpopts.IgnoreFields(ceph.OSD{}, "UUID", "UsedBytes", "TotalBytes
 func TestFacts_recorded(t *testing.T) {
 	whole := state(t, "whole", 0)
 	want := ceph.Facts{
-		Quorum: &ceph.Quorum{Monitors: []ceph.Monitor{{Name: "a", In: true}, {Name: "b", In: true}, {Name: "c", In: true}}, MinRelease: 20},
+		Quorum: &ceph.Quorum{Monitors: []ceph.Monitor{{Name: "a", In: true, Address: "10.99.0.1"}, {Name: "b", In: true, Address: "10.99.0.2"}, {Name: "c", In: true, Address: "10.99.0.3"}}, MinRelease: 20},
 		Map: &ceph.Map{
 			OSDs:      []ceph.OSD{serves(0, func(o *ceph.OSD) { o.OKToStop = ceph.Yes }), serves(1), serves(2)},
 			Pools:     []ceph.Pool{{Name: ".mgr", Size: 3, MinSize: 2}, {Name: "cephfs.meta", Size: 3, MinSize: 2}, {Name: "cephfs.data", Size: 3, MinSize: 2}},

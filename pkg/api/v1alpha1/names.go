@@ -147,6 +147,8 @@ const (
 	ActionPrepareCeph         = "PrepareCeph"
 	ActionStartMonitor        = "StartMonitor"
 	ActionRemoveMonitor       = "RemoveMonitor"
+	ActionAdoptMonitor        = "AdoptMonitor"
+	ActionAdoptOSD            = "AdoptOSD"
 	ActionFormCeph            = "FormCeph"
 	ActionConfigureCeph       = "ConfigureCeph"
 	ActionDeployDaemon        = "DeployDaemon"

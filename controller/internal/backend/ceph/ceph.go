@@ -153,7 +153,11 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 	}
 	b.clocks(ctx, k, quiet, &o)
 	b.ask(ctx, c, w.Members, k, quiet, &o)
-	return view.New(o), nil
+	v := view.New(o)
+	if b.inspectUnrecorded(ctx, c, v, k, &o) {
+		v = view.New(o)
+	}
+	return v, nil
 }
 
 // machine reads where a node is, and what it has. A node that Kubernetes does not know is nowhere.

@@ -8,6 +8,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/controller/internal/decide/ceph/preflight"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -41,6 +42,17 @@ func (b *Backend) inspect(ctx context.Context, c *v1alpha1.Cluster, members []*v
 	return out
 }
 
+// inspectUnrecorded has the agents say what those disks are that may carry OSDs which are on no record. Nearly always there is none.
+func (b *Backend) inspectUnrecorded(ctx context.Context, c *v1alpha1.Cluster, v *view.View, k *known, o *view.Observation) bool {
+	found := v.Unrecorded()
+	for _, u := range found {
+		if verdict, ok := b.inspectOne(ctx, c, o.Nodes[u.Node], u.Record, k); ok {
+			o.Verdicts[u.Record.UUID] = verdict
+		}
+	}
+	return len(found) > 0
+}
+
 // unseen is the time between two looks after which nobody can say that a disk was missing all the while.
 const unseen = 5 * time.Minute
 
@@ -57,7 +69,7 @@ func (b *Backend) missing(members []*v1alpha1.Member, nodes map[string]decide.No
 			continue
 		}
 		for _, r := range m.Spec.Ceph.OSDs {
-			if _, there := view.Device(node, r); there {
+			if _, there := osdrecord.Device(node, r); there {
 				continue
 			}
 			a, known := was[r.UUID]
@@ -73,7 +85,7 @@ func (b *Backend) missing(members []*v1alpha1.Member, nodes map[string]decide.No
 }
 
 func (b *Backend) inspectOne(ctx context.Context, c *v1alpha1.Cluster, node decide.Node, r v1alpha1.MemberOSD, k *known) (osd.Verdict, bool) {
-	d, there := view.Device(node, r)
+	d, there := osdrecord.Device(node, r)
 	if !there {
 		return osd.Verdict{}, false
 	}

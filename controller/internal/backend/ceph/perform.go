@@ -11,6 +11,7 @@ import (
 	"quarry.storage/quarry/controller/internal/ceph"
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
@@ -36,9 +37,9 @@ func (b *Backend) perform(ctx context.Context, host string, step backend.Step) e
 		return fmt.Errorf("step %T of host %q via %q was given to host %q", step, step.Host(), step.Via(), host)
 	}
 	do := map[string]func(context.Context, view.Step) error{
-		v1alpha1.ActionWipeDevice: b.wipe, v1alpha1.ActionTakeDisks: b.takeDisks,
+		v1alpha1.ActionWipeDevice: b.wipe, v1alpha1.ActionTakeDisks: b.takeDisks, v1alpha1.ActionAdoptOSD: b.adoptOSD,
 		v1alpha1.ActionPrepareCeph: b.prepare, v1alpha1.ActionFormCeph: b.form, v1alpha1.ActionConfigureCeph: b.configure,
-		v1alpha1.ActionStartMonitor: b.startMonitor, v1alpha1.ActionRemoveMonitor: b.removeMonitor,
+		v1alpha1.ActionStartMonitor: b.startMonitor, v1alpha1.ActionRemoveMonitor: b.removeMonitor, v1alpha1.ActionAdoptMonitor: b.adoptMonitor,
 		v1alpha1.ActionDeployDaemon: b.deploy, v1alpha1.ActionReplaceDaemon: b.stopping(b.deploy), v1alpha1.ActionStartOSD: b.deploy,
 		v1alpha1.ActionRemoveDaemon: b.removeDaemon, v1alpha1.ActionStopOSD: b.stopping(b.removeDaemon),
 		v1alpha1.ActionRegisterOSD: b.register, v1alpha1.ActionPrepareOSD: b.prepareOSD, v1alpha1.ActionZapOSD: b.zap,
@@ -121,7 +122,7 @@ func (b *Backend) wipe(ctx context.Context, s view.Step) error {
 func (b *Backend) takeDisks(ctx context.Context, s view.Step) error {
 	return b.member(ctx, s, func(r *v1alpha1.MemberCeph) error {
 		for _, d := range s.Devices {
-			o, err := view.RecordOf(s.UID, s.On, d, s.Encrypted)
+			o, err := osdrecord.New(s.UID, s.On, d, s.Encrypted)
 			if err != nil {
 				return err
 			}

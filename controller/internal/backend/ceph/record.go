@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
 )
 
 // passing is an error that the next look takes in.
@@ -81,6 +84,91 @@ func (b *Backend) osdIf(ctx context.Context, s view.Step, change func(*v1alpha1.
 		}
 		return change(&r.OSDs[i])
 	})
+}
+
+// adoptMonitor puts a monitor of the map on record, and tells all where it is. It is deployed as any other on record.
+func (b *Backend) adoptMonitor(ctx context.Context, s view.Step) error {
+	c, err := b.cluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	members, err := kube.MembersOf(ctx, b.Live, c.UID)
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		if m.Name != s.Member && m.Spec.Ceph != nil && m.Spec.Ceph.Monitor != nil && m.Spec.Ceph.Monitor.Name == s.Ceph.Name {
+			return passing("member %s has monitor %s on record", m.Name, s.Ceph.Name)
+		}
+	}
+	if number := cephname.Number(s.Ceph.Name); number >= view.MonitorsMade(c, members) {
+		// No other monitor gets its name, even if it is removed some day.
+		if err := b.note(ctx, s, v1alpha1.AnnotationCephMonitors, fmt.Sprintf("%s/%d", c.UID, number+1)); err != nil {
+			return err
+		}
+	}
+	defer b.memory.changed(c.UID)
+	err = b.member(ctx, s, func(r *v1alpha1.MemberCeph) error {
+		switch {
+		case slices.Contains(r.Swept, s.Ceph.Name):
+			return passing("the data of monitor %s are being removed", s.Ceph.Name)
+		case r.Monitor != nil && r.Monitor.Name != s.Ceph.Name:
+			return passing("member %s has monitor %s", s.Member, r.Monitor.Name)
+		}
+		r.Monitor = &v1alpha1.MemberMonitor{Name: s.Ceph.Name, Address: s.Ceph.Address}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return b.configMap(ctx, c)
+}
+
+// adoptOSD puts an OSD on record that a disk carries. It is started as any other on record.
+func (b *Backend) adoptOSD(ctx context.Context, s view.Step) error {
+	if len(s.Devices) != 1 {
+		return fmt.Errorf("%s names %d devices", s.Ceph, len(s.Devices))
+	}
+	members, err := kube.MembersOf(ctx, b.Live, types.UID(s.UID))
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		if m.Name != s.Member && m.Spec.Ceph != nil && onRecord(m.Spec.Ceph, s.Ceph.UUID) {
+			return passing("member %s has OSD %s on record", m.Name, s.Ceph.UUID)
+		}
+	}
+	o := osdrecord.Adopted(s.Devices[0], s.Ceph.UUID, s.Encrypted)
+	if o.Encrypted {
+		if o.Secret, err = b.secretOf(ctx, s); err != nil {
+			return err
+		}
+	}
+	return b.member(ctx, s, func(r *v1alpha1.MemberCeph) error {
+		if !onRecord(r, o.UUID) {
+			r.OSDs = append(r.OSDs, o)
+		}
+		return nil
+	})
+}
+
+// secretOf finds the Secret with the key of an encrypted OSD that is on no record.
+func (b *Backend) secretOf(ctx context.Context, s view.Step) (string, error) {
+	all, err := b.diskSecrets(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	var names []string
+	for i := range all {
+		if all[i].Annotations[cephname.AnnotationOSD] == s.Ceph.UUID {
+			names = append(names, all[i].Name)
+		}
+	}
+	if len(names) != 1 {
+		return "", fmt.Errorf("osd.%d on %s is encrypted, and %d Secrets in namespace %s have the annotation %s=%s (%s). Restore the one with its key, and keep no other. If the key is lost for ever, so is what is on the disk",
+			s.Ceph.ID, s.Ceph.Path, len(names), cephname.Namespace, cephname.AnnotationOSD, s.Ceph.UUID, strings.Join(names, ", "))
+	}
+	return names[0], nil
 }
 
 // kept returns an error if the API server dropped a field of a record that was just written: its definition of Members is that of an earlier version.

@@ -53,7 +53,11 @@ func (c *Cluster) osdMetadata() any {
 func (c *Cluster) quorumStatus() any {
 	names, mons := []string{}, []object{}
 	for _, name := range slices.Sorted(maps.Keys(c.Monitors)) {
-		mons = append(mons, object{"name": name, "rank": len(mons)})
+		m := object{"name": name, "rank": len(mons)}
+		if at := c.Addresses[name]; at != "" {
+			m["public_addrs"] = object{"addrvec": []object{{"type": "v2", "addr": at + ":3300", "nonce": 0}}}
+		}
+		mons = append(mons, m)
 		if c.Monitors[name] {
 			names = append(names, name)
 		}

@@ -58,6 +58,8 @@ type Cluster struct {
 	FSID string
 	// Monitors of the map, and whether each is in the quorum.
 	Monitors map[string]bool
+	// Addresses of monitors, where anybody asks for them.
+	Addresses map[string]string
 	// Managers and Servers (of metadata): the first serves, the others stand by.
 	Managers, Servers []string
 	OSDs              []OSD

@@ -26,6 +26,8 @@ const (
 // Host is a host of the Cluster. What concerns its workloads and disks comes from Kubernetes and its agent, not from Ceph.
 type Host struct {
 	Name string
+	// Address of its node; empty where Kubernetes knows none.
+	Address string
 	// Serving: its node and its agent can be worked with now.
 	Serving bool
 	// Unable: it cannot run one more daemon of the kind that is asked about now, or nobody knows whether it can. It may be able later, so what is to be replaced waits for it.
@@ -64,6 +66,8 @@ type Monitor struct {
 	Name string
 	// In: it is in the quorum.
 	In bool
+	// Address is where the others expect it; empty where that cannot be read.
+	Address string
 }
 
 // in counts the monitors in the quorum.

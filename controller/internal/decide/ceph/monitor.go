@@ -3,6 +3,8 @@ package ceph
 import (
 	"cmp"
 	"slices"
+
+	"quarry.storage/quarry/pkg/cephname"
 )
 
 // MonitorRecord is a monitor that the Cluster has made, or has begun to make. The record is written before its workload.
@@ -59,7 +61,7 @@ func PlanMonitors(w Monitors, f Facts) Plan {
 	}
 	for _, m := range f.Quorum.Monitors {
 		if !slices.ContainsFunc(w.Records, func(r MonitorRecord) bool { return r.Name == m.Name }) {
-			p.wait("Monitor %s is none of the Cluster's. Nothing is done to the monitors while it is there.", m.Name)
+			w.adopt(&p, m)
 			return p
 		}
 	}
@@ -74,6 +76,18 @@ func PlanMonitors(w Monitors, f Facts) Plan {
 	}
 	w.add(&p, *f.Quorum)
 	return p
+}
+
+// adopt puts a monitor of the map on record that is on none, as after a restore of the API server from a backup which is older than the monitor. The Cluster made it if it has a name as the Cluster
+// gives them, and the address of a host that has no other monitor. One that runs without a workload of the Cluster is somebody else's.
+func (w Monitors) adopt(p *Plan, m Monitor) {
+	i := slices.IndexFunc(w.Hosts, func(h Host) bool { return h.Address == m.Address && m.Address != "" })
+	taken := i >= 0 && slices.ContainsFunc(w.Records, func(r MonitorRecord) bool { return r.Host == w.Hosts[i].Name })
+	if i < 0 || taken || cephname.Number(m.Name) < 0 || m.In && !slices.Contains(*w.Deployed, m.Name) {
+		p.wait("Monitor %s is none of the Cluster's. Nothing is done to the monitors while it is there.", m.Name)
+		return
+	}
+	p.step(Step{Do: AdoptMonitor, Name: m.Name, Host: w.Hosts[i].Name, Address: m.Address, ID: -1, Why: "The monitors know it, and the Cluster has no record of it."})
 }
 
 // first has the cluster made. That happens only if there is no record, no workload and no monitor that answers: a second first monitor would be

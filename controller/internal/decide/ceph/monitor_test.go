@@ -1,6 +1,7 @@
 package ceph
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +32,22 @@ func quorum(names ...string) *Quorum {
 	q := &Quorum{MinRelease: 20}
 	for _, n := range names {
 		q.Monitors = append(q.Monitors, Monitor{Name: strings.TrimRight(n, "!"), In: !strings.HasSuffix(n, "!")})
+	}
+	return q
+}
+
+// at gives hosts n1, n2, … the addresses 10.0.0.1, 10.0.0.2, …
+func at(all []Host) []Host {
+	for i := range all {
+		all[i].Address = "10.0.0." + strings.TrimPrefix(all[i].Name, "n")
+	}
+	return all
+}
+
+// listening has the monitors of a map listen at 10.0.0.1, 10.0.0.2, …, in their order.
+func listening(q *Quorum) *Quorum {
+	for i := range q.Monitors {
+		q.Monitors[i].Address = fmt.Sprintf("10.0.0.%d", i+1)
 	}
 	return q
 }
@@ -113,6 +130,14 @@ func TestPlanMonitors(t *testing.T) {
 		"one too many, another in maintenance":       {1, three, []string{"a", "b", "c"}, hosts("n1~", "n2", "n3"), quorum("a", "b", "c"), true, "", "Monitor c is one too many. It is removed after the maintenance of host n1"},
 		"one too many that is dead":                  {1, three, []string{"a", "b", "c"}, hosts("n1~", "n2", "n3"), quorum("a", "b", "c!"), true, "RemoveMonitor c n3", ""},
 		"a monitor of somebody else":                 {0, three, []string{"a", "b", "c"}, hosts("n1", "n2", "n3-", "n4"), quorum("a", "b", "c", "q"), true, "", "none of the Cluster's"},
+		"one that is off the record":                 {0, records("a@n1", "b@n2"), []string{"a", "b"}, at(hosts("n1", "n2", "n3")), listening(quorum("a", "b", "c!")), true, "AdoptMonitor c n3 10.0.0.3", ""},
+		"one that is off the record, and deployed":   {0, records("a@n1", "b@n2"), []string{"a", "b", "c"}, at(hosts("n1", "n2", "n3")), listening(quorum("a", "b", "c")), true, "AdoptMonitor c n3 10.0.0.3", ""},
+		"one off the record whose host leaves":       {0, records("a@n1", "b@n2"), []string{"a", "b"}, at(hosts("n1", "n2", "n3-")), listening(quorum("a", "b", "c!")), true, "AdoptMonitor c n3 10.0.0.3", ""},
+		"somebody else runs one on our host":         {0, records("a@n1", "b@n2"), []string{"a", "b"}, at(hosts("n1", "n2", "n3")), listening(quorum("a", "b", "c")), true, "", "Monitor c is none of the Cluster's"},
+		"one off the record, where another one is":   {0, records("a@n1", "d@n3"), []string{"a", "d"}, at(hosts("n1", "n2", "n3")), listening(quorum("a", "d", "c!")), true, "", "Monitor c is none of the Cluster's"},
+		"one off the record at no address of ours":   {0, records("a@n1", "b@n2"), []string{"a", "b"}, at(hosts("n1", "n2")), listening(quorum("a", "b", "c!")), true, "", "Monitor c is none of the Cluster's"},
+		"one at no address that anybody knows":       {0, records("a@n1", "b@n2"), []string{"a", "b"}, hosts("n1", "n2", "n3"), quorum("a", "b", "c!"), true, "", "Monitor c is none of the Cluster's"},
+		"one whose name the Cluster gives to none":   {0, records("a@n1", "b@n2"), []string{"a", "b"}, at(hosts("n1", "n2", "n3")), listening(quorum("a", "b", "mon.3!")), true, "", "Monitor mon.3 is none of the Cluster's"},
 		"what is said is no quorum":                  {0, three, []string{"a", "b", "c"}, hosts("n1", "n2", "n3-"), quorum("a", "b!", "c!"), true, "", "1 of 2"},
 		"no quorum is known":                         {0, three, []string{"a", "b", "c"}, hosts("n1", "n2", "n3-", "n4"), nil, true, "", "do not answer"},
 		"the only one of a cluster that was there":   {0, records("a@n1"), nil, hosts("n1"), nil, true, "StartMonitor a n1", ""},

@@ -11,6 +11,9 @@ const (
 	StartMonitor Action = "StartMonitor"
 	// RemoveMonitor takes a monitor out of the map (the monitors'), and then its workload away.
 	RemoveMonitor Action = "RemoveMonitor"
+	// AdoptMonitor puts a monitor of the map on record, AdoptOSD an OSD: the Cluster lost the record of it.
+	AdoptMonitor Action = "AdoptMonitor"
+	AdoptOSD     Action = "AdoptOSD"
 
 	// RegisterOSD has the monitors give the OSD a number (the monitors').
 	RegisterOSD Action = "RegisterOSD"
@@ -60,8 +63,8 @@ type Step struct {
 	Do Action
 	// Host that it happens on, or whose flag it is.
 	Host string
-	// Name of the monitor, the pool or the daemon; the address of clients.
-	Name string
+	// Name of the monitor, the pool or the daemon; the address of clients. Address is that of a monitor which is put on record.
+	Name, Address string
 	// ID and UUID of the OSD; ID is -1 for one that has none yet. Path is that of its disk.
 	ID   int
 	UUID string
@@ -88,10 +91,10 @@ type Step struct {
 func (s Step) String() string {
 	out := string(s.Do)
 	switch s.Do {
-	case RegisterOSD, PrepareOSD, StartOSD, StopOSD, OutOSD, InOSD, PurgeOSD, ZapOSD, ReplaceOSD, KeepOSD:
+	case RegisterOSD, PrepareOSD, StartOSD, StopOSD, OutOSD, InOSD, PurgeOSD, ZapOSD, ReplaceOSD, KeepOSD, AdoptOSD:
 		out += fmt.Sprintf(" osd.%d (%s)", s.ID, s.UUID)
 	}
-	for _, part := range []string{s.Name, s.Host, s.Mode} {
+	for _, part := range []string{s.Name, s.Host, s.Address, s.Mode} {
 		if part != "" {
 			out += " " + part
 		}

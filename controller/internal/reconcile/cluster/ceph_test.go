@@ -36,6 +36,8 @@ type kubelet struct {
 	ended []string
 	// replaced are the daemons that got another pod, in order.
 	replaced []string
+	// addresses of the nodes.
+	addresses map[string]string
 	// ahead is by how many nanoseconds the backend's clock is ahead.
 	ahead atomic.Int64
 }
@@ -46,7 +48,8 @@ var tools = strings.Repeat("ab", 32)
 // newCeph is a controller over a model of Ceph, and agents on hosts with a disk each.
 func newCeph(t *testing.T, hosts ...string) *kubelet {
 	t.Helper()
-	k := &kubelet{model: cephtest.New(t, "")}
+	k := &kubelet{model: cephtest.New(t, ""), addresses: map[string]string{}}
+	k.model.Addresses = map[string]string{}
 	k.model.Monitors, k.model.Managers, k.model.Groups = map[string]bool{}, nil, map[string]int{"active+clean": 1}
 	disks := map[string][]string{}
 	for _, h := range hosts {
@@ -61,7 +64,8 @@ func newCeph(t *testing.T, hosts ...string) *kubelet {
 		}
 		n.Status.Allocatable = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Gi")}
 		n.Status.NodeInfo = corev1.NodeSystemInfo{OperatingSystem: "linux", Architecture: "amd64"}
-		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.0.0.%d", i+1)}}
+		k.addresses[h] = fmt.Sprintf("10.0.0.%d", i+1)
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: k.addresses[h]}}
 		if err := k.client.Status().Update(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
@@ -179,6 +183,7 @@ func (k *kubelet) run(d *appsv1.Deployment) {
 		switch d.Labels[cephname.LabelDaemon] {
 		case cephname.DaemonMonitor:
 			k.model.Monitors[id] = true
+			k.model.Addresses[id] = k.addresses[node]
 		case cephname.DaemonManager:
 			k.model.Managers = append(k.model.Managers, id)
 		case cephname.DaemonMetadata:
@@ -240,12 +245,23 @@ func (k *kubelet) stop(d *appsv1.Deployment) {
 // until works and reconciles until the check has nothing to complain about. It gives up after a time and a number of passes: on a busy machine a pass takes seconds.
 func (k *kubelet) until(check func(*v1alpha1.Cluster) string) {
 	k.t.Helper()
+	k.waitFor(check, true)
+}
+
+// untilQuietly does the same while steps fail.
+func (k *kubelet) untilQuietly(check func(*v1alpha1.Cluster) string) {
+	k.t.Helper()
+	k.waitFor(check, false)
+}
+
+func (k *kubelet) waitFor(check func(*v1alpha1.Cluster) string, errors bool) {
+	k.t.Helper()
 	deadline := time.Now().Add(60 * time.Second)
 	for pass := 1; ; pass++ {
 		k.work()
 		err := k.reconcile("files")
 		complaint := ""
-		if c := (&v1alpha1.Cluster{}); err != nil {
+		if c := (&v1alpha1.Cluster{}); err != nil && errors {
 			complaint = err.Error()
 		} else if err := k.client.Get(context.Background(), clientKey("files"), c); err == nil {
 			if complaint = check(c); complaint != "" {

@@ -12,6 +12,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephvolume"
 	"quarry.storage/quarry/pkg/osd"
@@ -90,7 +91,7 @@ func (v *View) nameless(p *plan) {
 	for _, n := range v.nodes() {
 		for _, o := range record(v.member(n)).OSDs {
 			known, id := v.known(o.UUID)
-			if o.WWN == "" && o.Serial == "" && o.Replaced && known == ceph.Yes && v.seen.Verdicts[o.UUID].Kind == osd.Empty {
+			if osdrecord.Nameless(o) && o.Replaced && known == ceph.Yes && v.seen.Verdicts[o.UUID].Kind == osd.Empty {
 				p.wait("Disk %s on %s is clean, and has neither a WWN nor a serial number: nobody can tell whether it is the one of osd.%d, which is given up, or another one in its place. It is not taken while Ceph knows that OSD. "+
 					"Attach it at another place of the host, with another path: there it counts as another disk.", o.Path, n, id)
 			}
@@ -101,9 +102,8 @@ func (v *View) nameless(p *plan) {
 // recordedAt tells of a disk that another host of the Cluster has on record: it was there before, and is clean now. Its OSD would have the same UUID, and what is done to give up the one would be done to the other.
 func (v *View) recordedAt(host string, d decide.Device) string {
 	is := func(o v1alpha1.MemberOSD) bool {
-		_, same := Device(decide.Node{Devices: []decide.Device{d}}, o)
 		// A path says nothing on another host.
-		return same && (o.WWN != "" || o.Serial != "")
+		return osdrecord.Is(d, o) && !osdrecord.Nameless(o)
 	}
 	for _, n := range v.nodes() {
 		if n != host && slices.ContainsFunc(record(v.member(n)).OSDs, is) {

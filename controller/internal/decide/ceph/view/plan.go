@@ -10,6 +10,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 )
@@ -269,7 +270,7 @@ func (v *View) onDisk(p *plan, s ceph.Step, out *Step) bool {
 	if i < 0 {
 		return false
 	}
-	d, there := Device(v.seen.Nodes[s.Host], r.OSDs[i])
+	d, there := osdrecord.Device(v.seen.Nodes[s.Host], r.OSDs[i])
 	if !there && (s.Do == ceph.PrepareOSD || s.Do == ceph.ZapOSD && !r.OSDs[i].Replaced) {
 		p.wait("Disk %s on %s is not there.", s.Path, s.Host)
 		return false

@@ -15,6 +15,8 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
+	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 	"quarry.storage/quarry/pkg/osd"
@@ -80,7 +82,7 @@ func (v *View) nodes() []string {
 // host says what the rules about Ceph have to know of a host.
 func (v *View) host(node string) ceph.Host {
 	m, kube := v.member(node), v.seen.World.Nodes[node]
-	h := ceph.Host{Name: node, Leaving: !m.DeletionTimestamp.IsZero()}
+	h := ceph.Host{Name: node, Address: v.seen.Addresses[node], Leaving: !m.DeletionTimestamp.IsZero()}
 	h.Maintenance = v.maintained(node)
 	reason, _ := backend.Unwanted(v.seen.Cluster.Common(), kube)
 	h.Serving = v.seen.Nodes[node].Up() && kube.Exists && v.seen.Addresses[node] != "" && (reason == "" || h.Leaving)
@@ -120,7 +122,7 @@ func (v *View) disks() []ceph.Disk {
 		for _, o := range record(v.member(n)).OSDs {
 			d := ceph.Disk{Host: n, Path: string(o.Path), UUID: o.UUID, Recorded: true, Outed: o.Outed, Purged: o.Purged, Leaving: o.Replaced, AutoReplaced: o.AutoReplaced, Deployed: v.deployedOSD(o.UUID)}
 			d.Message, d.Locked = "its agent has not said what is on it.", v.locked(o)
-			_, there := Device(v.seen.Nodes[n], o)
+			_, there := osdrecord.Device(v.seen.Nodes[n], o)
 			if d.Missing = !there && v.seen.Nodes[n].Up(); d.Missing {
 				d.Message = "the agent of its host tells of no such disk."
 			}
@@ -221,34 +223,33 @@ func (v *View) numberOf(uuid string) string {
 	return ""
 }
 
-// Device returns the device of a node that an OSD on record is on: by WWN and serial number where the disk has them, else by its path. A disk grows, and one that is smaller is another one.
-func Device(n decide.Node, o v1alpha1.MemberOSD) (decide.Device, bool) {
-	for _, d := range n.Devices {
-		if o.WWN != "" || o.Serial != "" {
-			if d.WWN == o.WWN && d.Serial == o.Serial && d.SizeBytes >= o.Size && d.Type == "disk" {
-				return d, true
-			}
+// adopt is what puts OSDs on record that the monitors know, that no Member has on record, and that disks of a host carry: those that are younger than the backup which the API server was restored from.
+// Until they are on record no daemon of theirs is deployed. Whatever becomes of them later, nothing is lost by it. An OSD that runs without a Deployment is somebody else's doing, and one that two hosts seem
+// to have is on neither for sure.
+func (v *View) adopt(m backend.Member) (steps []backend.Step) {
+	all := v.Unrecorded()
+	for _, u := range all {
+		twice := slices.ContainsFunc(all, func(x osdrecord.Unrecorded) bool { return x.Node != u.Node && x.Record.UUID == u.Record.UUID })
+		retired := slices.ContainsFunc(v.retired(m), func(x disk.Retired) bool { return u.Device.Retired(x.Device) })
+		foreign := u.OSD.Up && v.deployedOSD(u.Record.UUID) != ceph.Yes
+		if u.Node != m.Node || twice || retired || foreign || !v.seen.Current || v.seen.Verdicts[u.Record.UUID].Kind != osd.Ready {
 			continue
 		}
-		if d.Is(string(o.Path)) && d.SizeBytes >= o.Size {
-			return d, true
-		}
+		steps = append(steps, Step{
+			Does: v1alpha1.ActionAdoptOSD, Cluster: v.seen.Cluster.Name, UID: string(v.seen.Cluster.UID), On: m.Node, Member: m.Object.Name,
+			Ceph:    ceph.Step{Do: ceph.AdoptOSD, Host: m.Node, Path: u.Device.Path, UUID: u.Record.UUID, ID: u.OSD.ID},
+			Devices: []decide.Device{u.Device}, Encrypted: u.Record.Encrypted, Why: "The monitors know the OSD on the disk, and the Cluster has no record of it.",
+		})
 	}
-	return decide.Device{}, false
+	return steps
 }
 
-// hasTaken reports whether a path names a disk that is on record: the choice knows of none that is.
-func hasTaken(n decide.Node, r v1alpha1.MemberCeph, path string) bool {
-	return slices.ContainsFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool {
-		d, there := Device(n, o)
-		return there && d.Is(path)
-	})
-}
-
-// RecordOf is the record of a device of a node that becomes an OSD of a Cluster.
-func RecordOf(clusterUID, node string, d decide.Device, encrypted bool) (v1alpha1.MemberOSD, error) {
-	uuid, err := osd.UUID(clusterUID, osd.Disk{WWN: d.WWN, Serial: d.Serial, SizeBytes: d.SizeBytes, Node: node}, d.Path)
-	return v1alpha1.MemberOSD{UUID: uuid, Path: v1alpha1.DevicePath(d.Path), WWN: d.WWN, Serial: d.Serial, Size: d.SizeBytes, Encrypted: encrypted}, err
+// Unrecorded are the disks that may carry OSDs which the monitors know, and no Member has on record.
+func (v *View) Unrecorded() []osdrecord.Unrecorded {
+	if v.seen.Ceph == nil || v.deleting() {
+		return nil
+	}
+	return osdrecord.Find(string(v.seen.Cluster.UID), v.seen.Nodes, slices.Concat(v.seen.World.Members, v.seen.World.OtherMembers), v.seen.Ceph.Map)
 }
 
 // MonitorsMade is how many monitors a Cluster ever gave a name to, as far as its own record and those of its Members say: the former may be lost.

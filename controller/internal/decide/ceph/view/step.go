@@ -62,7 +62,7 @@ func (s Step) Destroys() bool { return s.Does == v1alpha1.ActionWipeDevice || s.
 // Takes returns the devices that are wiped, put on record or prepared.
 func (s Step) Takes() []decide.Device {
 	switch s.Does {
-	case v1alpha1.ActionWipeDevice, v1alpha1.ActionTakeDisks, v1alpha1.ActionPrepareOSD:
+	case v1alpha1.ActionWipeDevice, v1alpha1.ActionTakeDisks, v1alpha1.ActionAdoptOSD, v1alpha1.ActionPrepareOSD:
 		return s.Devices
 	}
 	return nil
@@ -163,5 +163,6 @@ var actions = map[ceph.Action]string{
 	ceph.SetScale: v1alpha1.ActionChangePool, ceph.SetGroups: v1alpha1.ActionChangePool,
 	ceph.SetNoOut: v1alpha1.ActionSetNoOut, ceph.UnsetNoOut: v1alpha1.ActionUnsetNoOut, ceph.ReplaceDaemon: v1alpha1.ActionReplaceDaemon,
 	ceph.RequireRelease: v1alpha1.ActionRequireRelease, ceph.ReplaceOSD: v1alpha1.ActionReplaceOSD, ceph.KeepOSD: v1alpha1.ActionKeepOSD,
-	ceph.BlockClient: v1alpha1.ActionBlockClient, ceph.UnblockClient: v1alpha1.ActionUnblockClient,
+	ceph.AdoptMonitor: v1alpha1.ActionAdoptMonitor,
+	ceph.BlockClient:  v1alpha1.ActionBlockClient, ceph.UnblockClient: v1alpha1.ActionUnblockClient,
 }

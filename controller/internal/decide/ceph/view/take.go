@@ -9,6 +9,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/controller/internal/decide/ceph/preflight"
 	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -56,7 +57,7 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 		h.Steps = append(h.Steps, v.taking(step, taken))
 	}
 	var problems []string
-	choice.Problems = slices.DeleteFunc(choice.Problems, func(p disk.Refused) bool { return hasTaken(node, r, p.Path) })
+	choice.Problems = slices.DeleteFunc(choice.Problems, func(p disk.Refused) bool { return osdrecord.HasTaken(node, r, p.Path) })
 	for _, p := range choice.Problems {
 		problems = append(problems, p.String())
 	}
@@ -157,7 +158,7 @@ func (v *View) unrecorded(host string, n decide.Node, r v1alpha1.MemberCeph) dec
 	out := n
 	out.Devices = slices.DeleteFunc(slices.Clone(n.Devices), func(d decide.Device) bool {
 		return slices.ContainsFunc(taken, func(o v1alpha1.MemberOSD) bool {
-			had, there := Device(n, o)
+			had, there := osdrecord.Device(n, o)
 			return there && had.KernelName == d.KernelName
 		})
 	})

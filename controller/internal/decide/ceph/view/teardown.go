@@ -9,6 +9,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 	"quarry.storage/quarry/pkg/osd"
@@ -119,7 +120,7 @@ func (v *View) clear(p *plan) {
 		r := record(m)
 		for _, o := range r.OSDs {
 			verdict := v.seen.Verdicts[o.UUID]
-			d, there := Device(v.seen.Nodes[n], o)
+			d, there := osdrecord.Device(v.seen.Nodes[n], o)
 			s := v.offRecord(m, o, "The disk is clean.")
 			switch {
 			case verdict.Kind == osd.Empty:
@@ -194,7 +195,7 @@ func (v *View) sweepOne(p *plan, m *v1alpha1.Member, name, why string) {
 // they knew, or were restored, do not know such an OSD, and its key is worth something as long as its disk is.
 func (v *View) back(node string, o v1alpha1.MemberOSD) bool {
 	n := v.seen.Nodes[node]
-	_, there := Device(n, o)
+	_, there := osdrecord.Device(n, o)
 	switch {
 	case n.Agent == decide.AgentConnecting:
 		// Before the agent was asked once, nobody can say that the host is off.

@@ -9,6 +9,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
 	"quarry.storage/quarry/pkg/osd"
@@ -172,6 +173,7 @@ func (v *View) Decide(m backend.Member) backend.Host {
 		return h
 	}
 	passed := v.take(m, r, &h)
+	h.Steps = append(h.Steps, v.adopt(m)...)
 	if h.Finding.IsZero() && len(h.Steps) == 0 {
 		h.Finding = passing(v.found(m.Node, r), passed)
 	}
@@ -194,7 +196,7 @@ func (v *View) devices(node string, r v1alpha1.MemberCeph) []v1alpha1.MemberDevi
 		}
 		d.OSD = v.number(node, o, d)
 		if n := v.seen.Nodes[node]; n.Up() {
-			if _, there := Device(n, o); !there {
+			if _, there := osdrecord.Device(n, o); !there {
 				d.State = v1alpha1.DeviceMissing
 			}
 		}

@@ -1,0 +1,60 @@
+package osdrecord
+
+import (
+	"cmp"
+	"slices"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/osd"
+)
+
+// Unrecorded is a disk that may carry an OSD of the Cluster which the monitors know, and which no Member has on record.
+type Unrecorded struct {
+	// Node is where the disk is.
+	Node   string
+	Device decide.Device
+	// Record is what the OSD gets on record. That the disk carries it is for its agent to say.
+	Record v1alpha1.MemberOSD
+	// OSD is what the monitors know of it.
+	OSD ceph.OSD
+}
+
+// Find returns these disks, ordered by node and as the agents tell of them. An OSD comes into that state if the API server is restored from a backup that is older than the OSD, and if
+// somebody takes away the finalizer of a Member. The UUID of an OSD follows from its Cluster and its disk, so that no other disk is meant. One that grew since is not found.
+func Find(clusterUID string, nodes map[string]decide.Node, members []*v1alpha1.Member, m *ceph.Map) []Unrecorded {
+	if m == nil {
+		return nil
+	}
+	unknown := slices.DeleteFunc(slices.Clone(m.OSDs), func(o ceph.OSD) bool { return o.UUID == "" || onRecord(members, o.UUID) })
+	if len(unknown) == 0 {
+		return nil
+	}
+	var out []Unrecorded
+	for _, member := range members {
+		node := string(member.Spec.Node)
+		if string(member.Spec.Of.UID) != clusterUID || !nodes[node].Up() {
+			continue
+		}
+		for _, d := range nodes[node].Devices {
+			if d.Type != "disk" || d.Clean() {
+				continue
+			}
+			i := slices.IndexFunc(unknown, func(o ceph.OSD) bool {
+				return osd.Is(o.UUID, clusterUID, identity(node, d), append([]string{d.Path}, d.Links...)...)
+			})
+			if i >= 0 {
+				out = append(out, Unrecorded{Node: node, Device: d, Record: Adopted(d, unknown[i].UUID, d.RefusedFor(v1alpha1.RefusalEncrypted)), OSD: unknown[i]})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Unrecorded) int { return cmp.Compare(a.Node, b.Node) })
+	return out
+}
+
+func onRecord(members []*v1alpha1.Member, uuid string) bool {
+	return slices.ContainsFunc(members, func(m *v1alpha1.Member) bool {
+		return m.Spec.Ceph != nil && slices.ContainsFunc(m.Spec.Ceph.OSDs, func(o v1alpha1.MemberOSD) bool { return o.UUID == uuid })
+	})
+}

@@ -1,0 +1,91 @@
+package osdrecord
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+)
+
+const (
+	uid     = "11111111-2222-4333-8444-555555555555"
+	another = "22222222-2222-4333-8444-555555555555"
+)
+
+// disk is one that carries something.
+func disk(path, serial string, size int64, reasons ...string) decide.Device {
+	d := decide.Device{Path: path, Serial: serial, SizeBytes: size, Type: "disk", Digest: "d"}
+	for _, r := range reasons {
+		d.Refusals = append(d.Refusals, v1alpha1.Refusal{Reason: r})
+	}
+	return d
+}
+
+func member(of, node string, osds ...v1alpha1.MemberOSD) *v1alpha1.Member {
+	m := &v1alpha1.Member{}
+	m.Spec.Of.UID, m.Spec.Node, m.Spec.Ceph = types.UID(of), v1alpha1.HostName(node), &v1alpha1.MemberCeph{OSDs: osds}
+	return m
+}
+
+// TestFind: an OSD that the monitors know, and that is on no record, is looked for on the disk that its UUID follows from, and on no other.
+func TestFind(t *testing.T) {
+	const node = "n1"
+	carrying, nameless := disk("/dev/sdb", "b", 1<<40, v1alpha1.RefusalCeph), disk("/dev/sdb", "", 1<<40, v1alpha1.RefusalCeph)
+	linked := nameless
+	linked.Path, linked.Links = "/dev/sdz", []string{"/dev/disk/by-path/one", "/dev/sdb"}
+	encrypted, grown, clean, part := disk("/dev/sdb", "b", 1<<40, v1alpha1.RefusalEncrypted, v1alpha1.RefusalHeld), disk("/dev/sdb", "b", 1<<41, v1alpha1.RefusalCeph), disk("/dev/sdb", "b", 1<<40), carrying
+	part.Type = "partition"
+	record := func(of, node string, d decide.Device) v1alpha1.MemberOSD {
+		o, err := New(of, node, d, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	own := record(uid, node, carrying)
+	for name, tt := range map[string]struct {
+		uuid    string
+		device  decide.Device
+		members []*v1alpha1.Member
+		agent   decide.AgentState
+		want    string
+	}{
+		"it is there":                           {own.UUID, carrying, []*v1alpha1.Member{member(uid, node)}, decide.AgentUp, "/dev/sdb"},
+		"it is encrypted, and open":             {own.UUID, encrypted, []*v1alpha1.Member{member(uid, node)}, decide.AgentUp, "/dev/sdb"},
+		"another OSD is on record":              {own.UUID, carrying, []*v1alpha1.Member{member(uid, node, v1alpha1.MemberOSD{UUID: another})}, decide.AgentUp, "/dev/sdb"},
+		"it is on record":                       {own.UUID, carrying, []*v1alpha1.Member{member(uid, node, own)}, decide.AgentUp, ""},
+		"it is on record elsewhere":             {own.UUID, carrying, []*v1alpha1.Member{member(uid, node), member(uid, "n2", own)}, decide.AgentUp, ""},
+		"its host is of another Cluster":        {own.UUID, carrying, []*v1alpha1.Member{member(another, node)}, decide.AgentUp, ""},
+		"it is of another Cluster":              {record(another, node, carrying).UUID, carrying, []*v1alpha1.Member{member(uid, node)}, decide.AgentUp, ""},
+		"its agent does not answer":             {own.UUID, carrying, []*v1alpha1.Member{member(uid, node)}, decide.AgentUnreachable, ""},
+		"the disk grew":                         {own.UUID, grown, []*v1alpha1.Member{member(uid, node)}, decide.AgentUp, ""},
+		"the disk is clean":                     {own.UUID, clean, []*v1alpha1.Member{member(uid, node)}, decide.AgentUp, ""},
+		"it is a partition":                     {own.UUID, part, []*v1alpha1.Member{member(uid, node)}, decide.AgentUp, ""},
+		"nothing but its path names it":         {record(uid, node, nameless).UUID, nameless, []*v1alpha1.Member{member(uid, node)}, decide.AgentUp, "/dev/sdb"},
+		"nothing but another of its paths does": {record(uid, node, nameless).UUID, linked, []*v1alpha1.Member{member(uid, node)}, decide.AgentUp, "/dev/sdz"},
+		"that path is of another host":          {record(uid, "n2", nameless).UUID, nameless, []*v1alpha1.Member{member(uid, node)}, decide.AgentUp, ""},
+		"the monitors know of no UUID":          {"", carrying, []*v1alpha1.Member{member(uid, node)}, decide.AgentUp, ""},
+	} {
+		nodes := map[string]decide.Node{node: {Name: node, Agent: tt.agent, Devices: []decide.Device{disk("/dev/sda", "a", 1<<40, v1alpha1.RefusalFilesystem), tt.device}}}
+		got := Find(uid, nodes, tt.members, &ceph.Map{OSDs: []ceph.OSD{{ID: 4, UUID: tt.uuid}}})
+		if (len(got) == 1) != (tt.want != "") || len(got) > 1 {
+			t.Errorf("%s: %+v", name, got)
+			continue
+		}
+		if tt.want == "" {
+			continue
+		}
+		if u := got[0]; u.Node != node || u.Device.Path != tt.want || u.Record.UUID != tt.uuid || u.OSD.ID != 4 || u.Record.Size != 1<<40 || u.Record.Encrypted != (name == "it is encrypted, and open") || u.Record.Keyed != u.Record.Encrypted {
+			t.Errorf("%s: %+v", name, u)
+		}
+		if d, there := Device(nodes[node], got[0].Record); !there || d.Path != tt.want {
+			t.Errorf("%s: by its record the disk is %+v", name, d)
+		}
+	}
+	if got := Find(uid, nil, nil, nil); got != nil {
+		t.Errorf("without a map: %+v", got)
+	}
+}

@@ -1,0 +1,104 @@
+package view
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+	"quarry.storage/quarry/pkg/nodestate"
+	"quarry.storage/quarry/pkg/osd"
+)
+
+// forgotten is the Cluster of joined after the record of its OSD was lost, with the UUID of that.
+func forgotten(t *testing.T) (o Observation, uuid string) {
+	t.Helper()
+	const uid = "22222222-2222-4333-8444-555555555555"
+	o = joined(v1alpha1.ClusterSpec{})
+	o.Cluster.UID = uid
+	for a := range o.Cluster.Annotations {
+		o.Cluster.Annotations[a] = uid
+	}
+	m := o.World.Members[0]
+	m.Spec.Of.UID, m.Spec.Ceph.OSDs = types.UID(uid), nil
+	carries := &o.Nodes["n1"].Devices[0]
+	carries.Refusals = []v1alpha1.Refusal{{Reason: v1alpha1.RefusalCeph}}
+	r, err := osdrecord.New(uid, "n1", *carries, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Ceph.Map.OSDs = []ceph.OSD{{ID: 1, UUID: r.UUID, Host: "n1"}}
+	o.Verdicts = map[string]osd.Verdict{r.UUID: {Kind: osd.Ready, Making: "first"}}
+	o.Workloads.Daemons = nil
+	o.Workloads.Config = bare(o).config()
+	return o, r.UUID
+}
+
+// TestDecide_adopts: an OSD that the monitors know comes on record again only where its own disk carries it whole, and nobody else has it in hand.
+func TestDecide_adopts(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(o *Observation, uuid string)
+		want   bool
+	}{
+		"its record is lost": {func(*Observation, string) {}, true},
+		"its daemon is deployed, and runs": {func(o *Observation, uuid string) {
+			o.Ceph.Map.OSDs[0].Up, o.Workloads.OSDPods = true, map[string]bool{uuid: true}
+		}, true},
+		"somebody else runs it":             {func(o *Observation, _ string) { o.Ceph.Map.OSDs[0].Up = true }, false},
+		"nobody has looked at the disk":     {func(o *Observation, uuid string) { delete(o.Verdicts, uuid) }, false},
+		"nobody knows what is on the disk":  {func(o *Observation, uuid string) { o.Verdicts[uuid] = osd.Verdict{Message: "damaged"} }, false},
+		"the disk carries another OSD":      {func(o *Observation, uuid string) { o.Verdicts[uuid] = osd.Verdict{Kind: osd.Other} }, false},
+		"the making of the OSD did not end": {func(o *Observation, uuid string) { o.Verdicts[uuid] = osd.Verdict{Kind: osd.Unfinished} }, false},
+		"what Ceph said is old":             {func(o *Observation, _ string) { o.Current = false }, false},
+		"Ceph said nothing":                 {func(o *Observation, _ string) { o.Ceph, o.Current = nil, false }, false},
+		"the monitors do not know it":       {func(o *Observation, _ string) { o.Ceph.Map.OSDs = nil }, false},
+		"a person keeps the disk out": {func(o *Observation, _ string) {
+			o.World.Members[0].Spec.Retire = []v1alpha1.RetiredDevice{{Path: "/dev/sdb"}}
+		}, false},
+		"another host seems to have the disk, too": {func(o *Observation, _ string) { twin(o) }, false},
+		"its Cluster is being deleted": {func(o *Observation, _ string) {
+			o.Cluster.DeletionTimestamp = new(metav1.NewTime(o.Now))
+		}, false},
+		"it is on record as that of another Member": {func(o *Observation, uuid string) { other(o, uuid) }, false},
+	} {
+		o, uuid := forgotten(t)
+		tt.change(&o, uuid)
+		m := backend.Member{Node: "n1", Object: o.World.Members[0], Flags: nodestate.Flags{}}
+		var got []Step
+		for _, s := range New(o).Decide(m).Steps {
+			if s := s.(Step); s.Does == v1alpha1.ActionAdoptOSD {
+				got = append(got, s)
+			}
+		}
+		if len(got) > 1 || (len(got) == 1) != tt.want {
+			t.Errorf("%s: %+v", name, got)
+			continue
+		}
+		if tt.want && (got[0].Destroys() || got[0].Ceph.UUID != uuid || got[0].Ceph.ID != 1 || len(got[0].Takes()) != 1 || got[0].Takes()[0].Path != "/dev/sdb" || !strings.Contains(got[0].API().Reason, "no record")) {
+			t.Errorf("%s: %+v", name, got[0])
+		}
+	}
+}
+
+// twin has another host of the Cluster tell of the same disk.
+func twin(o *Observation) {
+	m := o.World.Members[0].DeepCopy()
+	m.Name, m.Spec.Node = "files.n2", "n2"
+	o.World.Members = append(o.World.Members, m)
+	o.Nodes["n2"] = o.Nodes["n1"]
+}
+
+// other puts the OSD on record of a host that has no such disk now.
+func other(o *Observation, uuid string) {
+	m := o.World.Members[0].DeepCopy()
+	m.Name, m.Spec.Node = "files.n2", "n2"
+	m.Spec.Ceph.OSDs = []v1alpha1.MemberOSD{{UUID: uuid, Path: "/dev/sdb", Serial: "b", Size: 1 << 40}}
+	o.World.Members = append(o.World.Members, m)
+	o.Workloads.Daemons = append(o.Workloads.Daemons, Workload{Kind: cephname.DaemonTools, ID: "n1", Node: "n1"})
+}
