@@ -26,7 +26,7 @@ var states = map[string]State{"pending": Copying, "in-progress": Copying, "compl
 func (c *Client) copied(ctx context.Context, name string) (Volume, error) {
 	var s cloneStatus
 	if err := c.ask(ctx, &s, inGroup("clone", "status", cephname.Filesystem, name)...); err != nil {
-		return Volume{}, c.missing(ctx, name, err)
+		return Volume{}, err
 	}
 	v := Volume{Name: name, State: states[s.Status.State]}
 	if v.State == "" {

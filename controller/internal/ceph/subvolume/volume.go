@@ -75,13 +75,28 @@ const timeForm = "2006-01-02 15:04:05"
 
 // Volume returns a volume. The error is ErrAbsent if the group has none of the name.
 func (c *Client) Volume(ctx context.Context, name string) (Volume, error) {
+	v, err := c.look(ctx, name)
+	return v, c.missing(ctx, name, err)
+}
+
+// Find returns a volume, and whether Ceph finds it. Ceph says the same of a volume, a group and a filesystem that is missing: it is for whoever makes the volume then, which fails without the other two. It lists nothing.
+func (c *Client) Find(ctx context.Context, name string) (v Volume, found bool, err error) {
+	v, err = c.look(ctx, name)
+	if code(err) == enoent {
+		return Volume{}, false, nil
+	}
+	return v, err == nil, err
+}
+
+// look asks for a volume.
+func (c *Client) look(ctx context.Context, name string) (Volume, error) {
 	var i info
 	err := c.ask(ctx, &i, inGroup("subvolume", "info", cephname.Filesystem, name)...)
 	if errors.Is(err, ErrBusy) {
 		return c.copied(ctx, name)
 	}
 	if err != nil {
-		return Volume{}, c.missing(ctx, name, err)
+		return Volume{}, err
 	}
 	v := Volume{Name: name, State: Whole, Path: i.Path}
 	if i.State == "snapshot-retained" {

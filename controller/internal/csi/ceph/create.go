@@ -2,7 +2,6 @@ package ceph
 
 import (
 	"context"
-	"errors"
 
 	"quarry.storage/quarry/controller/internal/ceph/subvolume"
 	"quarry.storage/quarry/controller/internal/csi/frame"
@@ -35,8 +34,8 @@ func (b *Backend) create(ctx context.Context, w frame.Wish) (frame.Volume, error
 	if err != nil {
 		return frame.Volume{}, err
 	}
-	v, err := s.Volume(ctx, w.Name)
-	if errors.Is(err, subvolume.ErrAbsent) || err == nil && v.State == subvolume.Failed {
+	v, found, err := s.Find(ctx, w.Name)
+	if err == nil && (!found || v.State == subvolume.Failed) {
 		v, err = s.begin(ctx, w, from, v, size)
 	}
 	if err == nil && v.State == subvolume.Copying && same(v, from) == nil {

@@ -49,6 +49,18 @@ func TestCreateVolume(t *testing.T) {
 	}
 }
 
+// TestCreateVolume_asks: a new volume costs four commands, however many there are: who answers, whether it exists, its making, and where it is.
+func TestCreateVolume_asks(t *testing.T) {
+	s := newSuite(t)
+	s.create(pvc2)
+	asked := 0
+	s.late = func() error { asked++; return nil }
+	s.create(pvc)
+	if asked != 4 {
+		t.Errorf("%d commands", asked)
+	}
+}
+
 func TestCreateVolume_refuses(t *testing.T) {
 	now := metav1.Now()
 	for name, c := range map[string]struct {
