@@ -200,6 +200,16 @@ func TestFacts_unreadable(t *testing.T) {
 	}
 }
 
+// TestFacts_destroyed: an OSD that somebody destroyed by hand has no UUID any more. All else is known as before.
+func TestFacts_destroyed(t *testing.T) {
+	c := cephtest.New(t, fsid, "n0", "n1", "n2")
+	c.OSDs[1].Destroyed, c.OSDs[1].Up, c.OSDs[1].In = true, false, false
+	f, err := newClient(t, c).Facts(t.Context())
+	if err != nil || f.Map == nil || len(f.Map.OSDs) != 3 || f.Map.OSDs[1].UUID != "" || f.Map.OSDs[1].ID != 1 || f.Map.OSDs[2].UUID != cephtest.UUID(2) {
+		t.Errorf("%+v, %v", f.Map, err)
+	}
+}
+
 // partial is a cluster whose answers to osd dump lack a list.
 type partial struct {
 	*cephtest.Cluster

@@ -53,6 +53,12 @@ func short(name string) bool {
 	return !active || slices.ContainsFunc(strings.Split(name, "+"), func(w string) bool { return slices.Contains(lacking, w) })
 }
 
+// undersized reports whether placement groups in a state serve, lack copies for want of a place, and are otherwise as they are to be.
+func undersized(name string) bool {
+	words := strings.Split(name, "+")
+	return slices.Contains(words, "active") && slices.Contains(words, "undersized") && !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains([]string{"active", "undersized", "degraded"}, w) })
+}
+
 // major is the major version of a release by its name: the releases have the letters of the alphabet, and tentacle is 20.
 func major(name string) (int, error) {
 	if name == "" || name[0] < 'a' || name[0] > 'z' {
@@ -93,7 +99,12 @@ func (d osdDump) parse() (ceph.Map, error) {
 		return ceph.Map{}, err
 	}
 	for _, o := range d.OSDs {
-		if o.OSD == nil || o.Up == nil || o.In == nil || !osd.ValidUUID(o.UUID) || !slices.Contains(o.State, "exists") {
+		// "ceph osd destroy" takes the UUID away, and keeps the number.
+		destroyed := slices.Contains(o.State, "destroyed")
+		if destroyed {
+			o.UUID = ""
+		}
+		if o.OSD == nil || o.Up == nil || o.In == nil || !osd.ValidUUID(o.UUID) && !destroyed || !slices.Contains(o.State, "exists") {
 			return ceph.Map{}, fmt.Errorf("osd dump: OSD with UUID %q and state %q", o.UUID, o.State)
 		}
 		m.OSDs = append(m.OSDs, ceph.OSD{ID: *o.OSD, UUID: o.UUID, Up: *o.Up == 1, In: *o.In == 1, New: slices.Contains(o.State, "new"), AutoOut: slices.Contains(o.State, "autoout")})

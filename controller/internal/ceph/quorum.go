@@ -94,6 +94,9 @@ func (c *Client) groups(ctx context.Context) (*ceph.Groups, error) {
 		case clean:
 			g.Clean += state.Count
 		}
+		if undersized(state.StateName) {
+			g.Undersized += state.Count
+		}
 		if short(state.StateName) {
 			g.Short += state.Count
 		}

@@ -127,7 +127,7 @@ func TestFacts_recordedStates(t *testing.T) {
 		hosts  string
 	}{
 		"new":     {[]ceph.OSD{serves(0), serves(1), serves(2), serves(3, never)}, "abc", ceph.Groups{Total: 17}, "n0 n1 n2"},
-		"down":    {[]ceph.OSD{serves(0), serves(1), serves(2, down), serves(3, never)}, "ab", ceph.Groups{Total: 17, Short: 17, Degraded: 24}, "n0 n1 n2"},
+		"down":    {[]ceph.OSD{serves(0), serves(1), serves(2, down), serves(3, never)}, "ab", ceph.Groups{Total: 17, Short: 17, Undersized: 17, Degraded: 24}, "n0 n1 n2"},
 		"out":     {[]ceph.OSD{serves(0), serves(1), serves(2), serves(3, out, safe)}, "ab", ceph.Groups{Total: 17, Clean: 17}, "n0 n1 n2 n3"},
 		"stopped": {[]ceph.OSD{serves(0), serves(1), serves(2), serves(3, out, down, safe)}, "ab", ceph.Groups{Total: 17, Clean: 17}, "n0 n1 n2 n3"},
 		"gone":    {[]ceph.OSD{serves(0), serves(1), serves(2)}, "ab", ceph.Groups{Total: 17, Clean: 17}, "n0 n1 n2"},
@@ -137,7 +137,7 @@ func TestFacts_recordedStates(t *testing.T) {
 		f.Groups.Recovering = 0
 		if name == "new" {
 			// An OSD was out for a moment before. How far the groups are with that differs from one recording to the next.
-			f.Groups.Clean, f.Groups.Inactive, f.Groups.Short = 0, 0, 0
+			f.Groups.Clean, f.Groups.Inactive, f.Groups.Short, f.Groups.Undersized = 0, 0, 0, 0
 		}
 		if diff := cmp.Diff(want.osds, f.Map.OSDs, unsteady); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -81,6 +83,10 @@ type CephSpec struct {
 	// CephConfigured.
 	// +optional
 	Dashboard bool `json:"dashboard,omitempty"`
+	// TakeUp has the Cluster take up a Ceph cluster that an earlier Cluster made, with all that is in it, in place of making one: as after the API server was lost, or a restore gave the Cluster another
+	// UID. It is obeyed by a Cluster that has no Ceph cluster yet. No keys and no first monitor are made then, and no disk is taken before the monitors are a quorum.
+	// +optional
+	TakeUp *CephTakeUp `json:"takeUp,omitempty"`
 	// Resources of the daemons. A daemon that is given none gets 0.1 CPUs and the memory that it needs.
 	// +optional
 	Resources *CephResources `json:"resources,omitempty"`
@@ -91,6 +97,30 @@ type CephSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^(global|mon|mgr|osd|mds|client)[.][a-z][a-z0-9_]*$'))",message="a key of config is global, mon, mgr, osd, mds or client, a dot, and the name of an option"
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !(k.substring(k.indexOf('.') + 1) in ['fsid', 'mon_host', 'mon_initial_members', 'public_addr', 'cluster_addr', 'keyring', 'key', 'keyfile', 'mon_allow_pool_delete', 'mon_allow_pool_size_one', 'auth_cluster_required', 'auth_service_required', 'auth_client_required', 'osd_pool_default_size', 'osd_pool_default_min_size', 'osd_crush_chooseleaf_type', 'mon_warn_on_pool_no_redundancy', 'auth_allow_insecure_global_id_reclaim', 'mon_cluster_log_to_file', 'log_to_file', 'log_to_stderr', 'err_to_stderr', 'crash_dir']))",message="the controller sets this option itself, or it must not be set: fsid, mon_host, addresses, keys, auth_*_required, mon_allow_pool_*, osd_pool_default_size, and what its configuration file has: where daemons log, crash_dir, osd_crush_chooseleaf_type and the like"
 	Config map[string]CephOption `json:"config,omitempty"`
+}
+
+// CephTakeUp says which Ceph cluster is taken up. The Secret ceph-NAME-keys in namespace quarry-ceph has to be there with its keys.
+type CephTakeUp struct {
+	// FSID of the Ceph cluster: the UID of the Cluster that made it.
+	// +kubebuilder:validation:MaxLength=36
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`
+	FSID string `json:"fsid"`
+	// Monitors of it, and the host that each is on: more than half of those that it has. The others come on record by themselves. They count until the monitors were seen as a quorum.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=9
+	Monitors []CephTakeUpMonitor `json:"monitors"`
+}
+
+// CephTakeUpMonitor is a monitor of a Ceph cluster that is taken up.
+type CephTakeUpMonitor struct {
+	// Name of the monitor, as Quarry gives them: a, b, c and so on.
+	// +kubebuilder:validation:MaxLength=8
+	// +kubebuilder:validation:Pattern=`^[a-z]+$`
+	Name string `json:"name"`
+	// Host that it is on. The host has the address that it had when the monitor was made.
+	Host HostName `json:"host"`
 }
 
 // CephOption is the value of an option of Ceph.
@@ -115,9 +145,24 @@ type CephResources struct {
 	MDS *corev1.ResourceRequirements `json:"mds,omitempty"`
 }
 
+// FSID returns that of the Ceph cluster of a Cluster of type cephfs: the one on record, once anything was begun, else that of spec.ceph.takeUp, or the UID.
+func (c *Cluster) FSID() string {
+	uid, fsid, taken := strings.Cut(c.Annotations[AnnotationCephTakenUp], "/")
+	switch {
+	case taken && uid == string(c.UID):
+		return fsid
+	case c.Annotations[AnnotationCephKeys] == string(c.UID) || c.Spec.Ceph == nil || c.Spec.Ceph.TakeUp == nil:
+		return string(c.UID)
+	}
+	return c.Spec.Ceph.TakeUp.FSID
+}
+
+// TakesUp reports whether the Cluster has, or is to take up, a Ceph cluster that an earlier Cluster made.
+func (c *Cluster) TakesUp() bool { return c.FSID() != string(c.UID) }
+
 // CephStatus is what is known of the Ceph cluster of a Cluster.
 type CephStatus struct {
-	// FSID of the Ceph cluster: the UID of the Cluster.
+	// FSID of the Ceph cluster: the UID of the Cluster, or spec.ceph.takeUp.fsid.
 	// +optional
 	FSID string `json:"fsid,omitempty"`
 	// Monitors are the addresses of those on record, as "10.0.0.1:3300", ordered.

@@ -104,6 +104,8 @@ const (
 	AnnotationCephMonitors = Group + "/ceph-monitors"
 	// AnnotationCephKeys is the UID, from before the keys are used. A Secret that is missing later is not made anew: the daemons know the old keys.
 	AnnotationCephKeys = Group + "/ceph-keys"
+	// AnnotationCephTakenUp is the UID, a slash, and the FSID of the Ceph cluster that is taken up, from before its keys are used.
+	AnnotationCephTakenUp = Group + "/ceph-taken-up"
 	// AnnotationCephBlocked is the UID, a slash, and in JSON which addresses of nodes that are out of service are on Ceph's blocklist: node, address, and the boot that
 	// is to be over before the address is taken off. It is written before Ceph is asked.
 	AnnotationCephBlocked = Group + "/ceph-blocked"

@@ -10,6 +10,7 @@ import (
 	"quarry.storage/quarry/controller/internal/ceph/subvolume"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
@@ -101,7 +102,7 @@ type topics struct {
 
 // question asks Ceph all that the decisions need. What could not be read is unknown in the answer.
 func (b *Backend) question(ctx context.Context, c *v1alpha1.Cluster, about topics) (*view.Told, error) {
-	client, err := b.client(string(c.UID))
+	client, err := b.client(c.FSID())
 	if err != nil {
 		return nil, err
 	}
@@ -255,10 +256,10 @@ func (b *Backend) giveUp(ctx context.Context, s view.Step, c *v1alpha1.Cluster) 
 
 // unused returns an error if a Cluster that served has volumes, or nobody can say. A person may say that they are not needed.
 func (b *Backend) unused(ctx context.Context, c *v1alpha1.Cluster) error {
-	if c.Annotations[v1alpha1.AnnotationRemove] == string(c.UID) || !view.Noted(c, v1alpha1.AnnotationCephServed) {
+	if c.Annotations[v1alpha1.AnnotationRemove] == string(c.UID) || !noted.Served(c) {
 		return nil
 	}
-	monitors, err := b.client(string(c.UID))
+	monitors, err := b.client(c.FSID())
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"quarry.storage/quarry/controller/internal/ceph"
 	"quarry.storage/quarry/controller/internal/ceph/cephtest"
 	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
-	"quarry.storage/quarry/controller/internal/decide/ceph/view"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -117,7 +117,7 @@ func TestTearDown_late(t *testing.T) {
 			if getErr := b.Live.Get(t.Context(), client.ObjectKeyFromObject(c), c); getErr != nil {
 				t.Fatal(getErr)
 			}
-			if noted := view.Noted(c, v1alpha1.AnnotationCephRemoved); noted != tt.given || (err == nil) != tt.given {
+			if noted := noted.Is(c, v1alpha1.AnnotationCephRemoved); noted != tt.given || (err == nil) != tt.given {
 				t.Errorf("%s: given up: %t, %v", name, noted, err)
 			}
 		})

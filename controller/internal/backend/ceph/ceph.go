@@ -124,7 +124,7 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 	if !ok {
 		return nil, fmt.Errorf("observe %s %s: not a Cluster", s.StorageKind(), s.GetName())
 	}
-	o := view.Observation{Cluster: c, World: w, Now: b.Now(), Nodes: map[string]decide.Node{}, Addresses: map[string]string{}, Machines: map[string]preflight.Machine{}}
+	o := view.Observation{Cluster: c, World: w, Now: b.Now(), Nodes: map[string]decide.Node{}, Addresses: map[string]string{}, Machines: map[string]preflight.Machine{}, Keyless: map[string]string{}}
 	for _, m := range w.Members {
 		name := string(m.Spec.Node)
 		o.Nodes[name] = b.Agents.Node(name)

@@ -63,7 +63,7 @@ func (b *Backend) hold(ctx context.Context, s view.Step, p cephpod.Plan) error {
 	case cephname.DaemonOSD:
 		have := &policyv1.PodDisruptionBudget{}
 		there, err := b.get(ctx, cephpod.BudgetName(s.Cluster, s.Daemon.Kind), have)
-		if err != nil || there && have.Labels[cephname.LabelFSID] == s.UID {
+		if err != nil || there && have.Labels[cephname.LabelFSID] == s.FSID {
 			return err
 		}
 		return b.apply(ctx, p.Budget(s.Daemon.Kind, 0))
@@ -86,7 +86,7 @@ func (b *Backend) mine(ctx context.Context, name string, s view.Step, o client.O
 	if err != nil {
 		return err
 	}
-	if there && (o.GetLabels()[cephname.LabelFSID] != s.UID || !o.GetDeletionTimestamp().IsZero()) {
+	if there && (o.GetLabels()[cephname.LabelFSID] != s.FSID || !o.GetDeletionTimestamp().IsZero()) {
 		return passing("%T %s in namespace %s is of another Ceph cluster, or is being deleted", o, name, cephname.Namespace)
 	}
 	return nil
@@ -109,7 +109,7 @@ func (b *Backend) remove(ctx context.Context, s view.Step, name string, o client
 	if err != nil || !there {
 		return err
 	}
-	if o.GetLabels()[cephname.LabelFSID] != s.UID {
+	if o.GetLabels()[cephname.LabelFSID] != s.FSID {
 		return passing("%T %s in namespace %s is of another Ceph cluster", o, name, cephname.Namespace)
 	}
 	how := metav1.DeletePropagationBackground
@@ -133,7 +133,7 @@ func (b *Backend) sweep(ctx context.Context, s view.Step) error {
 		return err
 	case !there:
 		return b.apply(ctx, want)
-	case have.Labels[cephname.LabelFSID] != s.UID:
+	case have.Labels[cephname.LabelFSID] != s.FSID:
 		return passing("pod %s is of another Ceph cluster", want.Name)
 	case have.Status.Phase != corev1.PodSucceeded:
 		return nil
@@ -161,7 +161,7 @@ func (b *Backend) serveDashboard(ctx context.Context, s view.Step) error {
 	if err != nil {
 		return err
 	}
-	if !told(secret, s.UID) {
+	if !told(secret, s.FSID) {
 		if refused, err := b.tellDashboard(ctx, c, s, secret); err != nil || refused {
 			return err
 		}
@@ -202,7 +202,7 @@ func (b *Backend) dashboardSecret(ctx context.Context, c *v1alpha1.Cluster, s vi
 
 // tellDashboard has Ceph told what is in the Secret, and puts on record that it was. What Ceph refuses is put on record as well: only a change of the spec tries it again.
 func (b *Backend) tellDashboard(ctx context.Context, c *v1alpha1.Cluster, s view.Step, secret *corev1.Secret) (refused bool, err error) {
-	monitors, err := b.client(s.UID)
+	monitors, err := b.client(s.FSID)
 	if err != nil {
 		return false, err
 	}
@@ -217,7 +217,7 @@ func (b *Backend) tellDashboard(ctx context.Context, c *v1alpha1.Cluster, s view
 	if secret.Annotations == nil {
 		secret.Annotations = map[string]string{}
 	}
-	secret.Annotations[cephname.AnnotationTold] = s.UID
+	secret.Annotations[cephname.AnnotationTold] = s.FSID
 	return false, b.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 

@@ -17,6 +17,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/controller/internal/san/fleet"
@@ -37,7 +38,7 @@ func (b *Backend) clients(ctx context.Context, c *v1alpha1.Cluster, w backend.Wo
 		all.Nodes[nodes.Items[i].Name] = nodes.Items[i].Status.NodeInfo.SystemUUID
 	}
 	// A record that cannot be read is told by the view, and no machine is known then.
-	records, _ := view.Blocked(c)
+	records, _ := noted.Blocked(c)
 	out := make([]decideceph.Client, 0, len(nodes.Items))
 	for i := range nodes.Items {
 		n, of := &nodes.Items[i], decide.Everyone{}
@@ -152,7 +153,7 @@ func (b *Backend) onBlocklist(ctx context.Context, s view.Step, change func(*sub
 	if err != nil {
 		return fmt.Errorf("address of node %s: %w", s.Ceph.Host, err)
 	}
-	c, err := b.client(s.UID)
+	c, err := b.client(s.FSID)
 	if err != nil {
 		return err
 	}
@@ -174,14 +175,14 @@ func (b *Backend) tryBlocked(ctx context.Context, s view.Step, change func([]dec
 	if err != nil {
 		return err
 	}
-	records, err := view.Blocked(c)
+	records, err := noted.Blocked(c)
 	if err != nil {
 		return err
 	}
 	if records, err = change(records); err != nil {
 		return err
 	}
-	text, err := view.BlockedText(c, records)
+	text, err := noted.BlockedText(c, records)
 	if err != nil {
 		return err
 	}

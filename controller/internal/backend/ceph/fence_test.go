@@ -12,6 +12,7 @@ import (
 	"quarry.storage/quarry/controller/internal/ceph/cephtest"
 	"quarry.storage/quarry/controller/internal/decide"
 	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -59,7 +60,7 @@ func newFence(t *testing.T) *fence {
 	f := &fence{t, b, c, s, cephtest.New(t, fsid)}
 	b.Runner = func(string) ceph.Runner { return f.model }
 	f.model.Blocked = []string{"10.0.0.9:0/0"}
-	text, err := view.BlockedText(c, []decideceph.Blocked{{Node: "gone", Address: "10.0.0.9", Boot: "one"}})
+	text, err := noted.BlockedText(c, []decideceph.Blocked{{Node: "gone", Address: "10.0.0.9", Boot: "one"}})
 	c.Annotations = map[string]string{v1alpha1.AnnotationCephBlocked: text}
 	if err := errors.Join(err, b.Client.Update(t.Context(), c)); err != nil {
 		t.Fatal(err)
@@ -71,7 +72,7 @@ func newFence(t *testing.T) *fence {
 func (f *fence) records() []decideceph.Blocked {
 	f.t.Helper()
 	err := f.b.Client.Get(f.t.Context(), client.ObjectKeyFromObject(f.c), f.c)
-	out, unread := view.Blocked(f.c)
+	out, unread := noted.Blocked(f.c)
 	if err := errors.Join(err, unread); err != nil {
 		f.t.Fatal(err)
 	}

@@ -17,56 +17,12 @@ import (
 	"quarry.storage/quarry/controller/internal/ceph"
 	"quarry.storage/quarry/controller/internal/ceph/subvolume"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 	"quarry.storage/quarry/pkg/cephvolume"
 )
-
-// prepare makes the keys once, puts on record that they are, and writes the configuration file.
-func (b *Backend) prepare(ctx context.Context, s view.Step) error {
-	c, err := b.cluster(ctx, s)
-	if err != nil {
-		return err
-	}
-	if !view.Noted(c, v1alpha1.AnnotationCephKeys) {
-		if err := b.keys(ctx, c, s); err != nil {
-			return err
-		}
-	}
-	return b.writeConfig(ctx, c, entries(map[string]string{cephname.KeyConfig: s.Text}))
-}
-
-// keys makes the Secret with the keys of the Ceph cluster. One that is there is kept: a process that was cut off may have made it.
-func (b *Backend) keys(ctx context.Context, c *v1alpha1.Cluster, s view.Step) error {
-	have := &corev1.Secret{}
-	there, err := b.get(ctx, cephname.Keys(c.Name), have)
-	if err != nil {
-		return err
-	}
-	if there && have.Labels[cephname.LabelFSID] != s.UID {
-		return fmt.Errorf("the Secret %s in namespace %s is of another Ceph cluster; nothing of it is used", have.Name, cephname.Namespace)
-	}
-	if !there {
-		monitor, err := cephpod.Key(b.Random, b.Now())
-		if err != nil {
-			return err
-		}
-		admin, err := cephpod.Key(b.Random, b.Now())
-		if err != nil {
-			return err
-		}
-		monitors, administrator := cephpod.Keyrings(monitor, admin)
-		secret := &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: cephname.Keys(c.Name), Namespace: cephname.Namespace, Labels: cephpod.Of(c).Labels(cephname.ObjectKeys, "")},
-			Data:       map[string][]byte{cephname.KeyMonitor: []byte(monitors), cephname.KeyAdmin: []byte(administrator)},
-		}
-		if err := b.Client.Create(ctx, secret); err != nil {
-			return fmt.Errorf("create secret %s: %w", secret.Name, err)
-		}
-	}
-	return b.note(ctx, s, v1alpha1.AnnotationCephKeys, s.UID)
-}
 
 // configMap writes the configuration file for the monitors that are on record now.
 func (b *Backend) configMap(ctx context.Context, c *v1alpha1.Cluster) error {
@@ -103,7 +59,7 @@ func (b *Backend) writeConfig(ctx context.Context, c *v1alpha1.Cluster, change f
 	if err != nil {
 		return err
 	}
-	if there && have.Labels[cephname.LabelFSID] != string(c.UID) {
+	if there && have.Labels[cephname.LabelFSID] != c.FSID() {
 		return fmt.Errorf("the ConfigMap %s in namespace %s is of another Ceph cluster", have.Name, cephname.Namespace)
 	}
 	if !there {
@@ -129,7 +85,7 @@ func (b *Backend) configure(ctx context.Context, s view.Step) error {
 	if err != nil {
 		return err
 	}
-	monitors, err := b.client(s.UID)
+	monitors, err := b.client(s.FSID)
 	if err != nil {
 		return err
 	}
@@ -143,6 +99,9 @@ func (b *Backend) configure(ctx context.Context, s view.Step) error {
 	want, refused := map[string]string{}, map[string]string{}
 	if err := json.Unmarshal([]byte(s.Text), &want); err != nil {
 		return fmt.Errorf("options: %w", err)
+	}
+	if err := b.beginOptions(ctx, c, w.Options, want); err != nil {
+		return err
 	}
 	if err := forget(ctx, monitors, w.Options, want); err != nil {
 		return err
@@ -168,6 +127,25 @@ func (b *Backend) configure(ctx context.Context, s view.Step) error {
 		}
 	}
 	return b.writeConfig(ctx, c, entries(map[string]string{keyOptions: s.Text, keyRefused: string(raw)}))
+}
+
+// beginOptions puts options on record, without a value, before Ceph is told them: should the process end, one that is taken off the spec meanwhile is taken back.
+func (b *Backend) beginOptions(ctx context.Context, c *v1alpha1.Cluster, told, want map[string]string) error {
+	begun := map[string]string{}
+	maps.Copy(begun, told)
+	for key, value := range want {
+		if told[key] != value {
+			begun[key] = ""
+		}
+	}
+	if maps.Equal(begun, told) {
+		return nil
+	}
+	raw, err := json.Marshal(begun)
+	if err != nil {
+		return err
+	}
+	return b.writeConfig(ctx, c, entries(map[string]string{keyOptions: string(raw)}))
 }
 
 // forget takes back what Ceph was told and is not wanted any more.
@@ -217,7 +195,7 @@ func (b *Backend) serve(ctx context.Context, s view.Step) error {
 	if err := b.note(ctx, s, v1alpha1.AnnotationCephServed, s.UID); err != nil {
 		return err
 	}
-	c, err := b.client(s.UID)
+	c, err := b.client(s.FSID)
 	if err != nil {
 		return err
 	}
@@ -262,7 +240,7 @@ func (b *Backend) writeClient(ctx context.Context, s view.Step, key cephvolume.K
 	switch {
 	case err != nil:
 		return err
-	case there && have.Labels[cephname.LabelFSID] != s.UID:
+	case there && have.Labels[cephname.LabelFSID] != s.FSID:
 		return fmt.Errorf("the Secret %s in namespace %s is of another Ceph cluster", name, cephname.Namespace)
 	case !there:
 		return b.Client.Create(ctx, &corev1.Secret{
@@ -280,7 +258,7 @@ func (b *Backend) tearDown(ctx context.Context, s view.Step) error {
 	if err != nil {
 		return err
 	}
-	if !view.Noted(c, v1alpha1.AnnotationCephRemoved) {
+	if !noted.Is(c, v1alpha1.AnnotationCephRemoved) {
 		return b.giveUp(ctx, s, c)
 	}
 	var errs []error

@@ -8,6 +8,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/controller/internal/decide/ceph/preflight"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
@@ -48,6 +49,13 @@ func (b *Backend) inspectUnrecorded(ctx context.Context, c *v1alpha1.Cluster, v 
 	for _, u := range found {
 		if verdict, ok := b.inspectOne(ctx, c, o.Nodes[u.Node], u.Record, k); ok {
 			o.Verdicts[u.Record.UUID] = verdict
+		}
+		if !u.Record.Encrypted {
+			continue
+		}
+		about := view.Step{Cluster: c.Name, FSID: c.FSID(), Ceph: decideceph.Step{UUID: u.Record.UUID}}
+		if _, err := b.secretOf(ctx, about); err != nil {
+			o.Keyless[u.Record.UUID] = err.Error()
 		}
 	}
 	return len(found) > 0
@@ -98,7 +106,7 @@ func (b *Backend) inspectOne(ctx context.Context, c *v1alpha1.Cluster, node deci
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	v, err := b.Disks.Inspect(ctx, node.Name, d, OSD{ClusterUID: string(c.UID), UUID: r.UUID, FSID: string(c.UID), ID: -1, Encrypted: r.Encrypted})
+	v, err := b.Disks.Inspect(ctx, node.Name, d, OSD{ClusterUID: c.FSID(), UUID: r.UUID, FSID: c.FSID(), ID: -1, Encrypted: r.Encrypted})
 	if err != nil {
 		return osd.Verdict{Message: "It cannot be looked at: " + err.Error()}, true
 	}

@@ -56,7 +56,7 @@ func keyed(t *testing.T, change func(*corev1.Secret)) (*Backend, *v1alpha1.Clust
 		return []string{string(o.(*v1alpha1.Member).Spec.Of.UID)}
 	}).Build()
 	s := view.Step{Ceph: decideceph.Step{UUID: disk}}
-	s.Cluster, s.UID, s.Member, s.Daemon.Secret = "files", fsid, m.Name, name
+	s.Cluster, s.UID, s.FSID, s.Member, s.Daemon.Secret = "files", fsid, fsid, m.Name, name
 	return New(Config{Client: api, Live: api}), c, m, s
 }
 

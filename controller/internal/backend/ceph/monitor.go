@@ -10,6 +10,7 @@ import (
 
 	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -60,9 +61,9 @@ func (b *Backend) mayStart(ctx context.Context, s view.Step) error {
 	switch {
 	case slices.Contains(others, s.Daemon.ID):
 		return passing("another member has monitor %s", s.Daemon.ID)
-	case s.Daemon.First && (len(others) > 0 || view.Noted(c, v1alpha1.AnnotationCephFormed)):
+	case s.Daemon.First && (len(others) > 0 || noted.Formed(c)):
 		return passing("monitor %s is not the first one", s.Daemon.ID)
-	case !s.Daemon.First && len(others) == 0 && !view.Noted(c, v1alpha1.AnnotationCephFormed):
+	case !s.Daemon.First && len(others) == 0 && !noted.Formed(c):
 		return passing("monitor %s would wait for ever for others", s.Daemon.ID)
 	}
 	if mine {
@@ -70,7 +71,7 @@ func (b *Backend) mayStart(ctx context.Context, s view.Step) error {
 	}
 	// A workload or the quorum may know of more names than the records.
 	number := cephname.Number(s.Daemon.ID)
-	if number < view.MonitorsMade(c, members) {
+	if number < noted.MonitorsMade(c, members) {
 		return passing("the name %s was given before", s.Daemon.ID)
 	}
 	return b.note(ctx, s, v1alpha1.AnnotationCephMonitors, fmt.Sprintf("%s/%d", c.UID, number+1))

@@ -30,7 +30,7 @@ func (b *Backend) register(ctx context.Context, s view.Step) error {
 
 // wanted is the OSD of a step.
 func wanted(s view.Step) OSD {
-	return OSD{ClusterUID: s.UID, UUID: s.Ceph.UUID, FSID: s.UID, ID: s.Ceph.ID}
+	return OSD{ClusterUID: s.FSID, UUID: s.Ceph.UUID, FSID: s.FSID, ID: s.Ceph.ID}
 }
 
 // prepareOSD has the agent make the disk the OSD.
@@ -62,7 +62,7 @@ func (b *Backend) useKey(ctx context.Context, s view.Step) (osd.Key, error) {
 	case !o.Keyed:
 		return b.newKey(ctx, s, o.Secret)
 	}
-	p, secret := cephpod.Plan{Cluster: s.Cluster, FSID: s.UID}, &corev1.Secret{}
+	p, secret := cephpod.Plan{Cluster: s.Cluster, FSID: s.FSID}, &corev1.Secret{}
 	name := p.DiskSecret(o.UUID, o.Secret)
 	there, err := b.get(ctx, name, secret)
 	if err != nil {
@@ -155,7 +155,7 @@ func (b *Backend) elsewhere(ctx context.Context, s view.Step, secret string) (bo
 // diskSecrets are the Secrets with keys of disks of the Ceph cluster, by their labels.
 func (b *Backend) diskSecrets(ctx context.Context, s view.Step) ([]corev1.Secret, error) {
 	var all corev1.SecretList
-	ours := client.MatchingLabels{cephname.LabelFSID: s.UID, cephname.LabelDaemon: cephname.ObjectDiskKey}
+	ours := client.MatchingLabels{cephname.LabelFSID: s.FSID, cephname.LabelDaemon: cephname.ObjectDiskKey}
 	if err := b.Live.List(ctx, &all, client.InNamespace(cephname.Namespace), ours); err != nil {
 		return nil, fmt.Errorf("list the Secrets of Cluster %s: %w", s.Cluster, err)
 	}
@@ -184,7 +184,7 @@ func (b *Backend) removeKey(ctx context.Context, s view.Step, name string) error
 		return err
 	}
 	// A person may have made it again without labels. No other Ceph cluster has an OSD of this UUID, so it is the disk's all the same.
-	if of := secret.Labels[cephname.LabelFSID]; of != "" && of != s.UID {
+	if of := secret.Labels[cephname.LabelFSID]; of != "" && of != s.FSID {
 		return passing("the Secret %s in namespace %s has the label %s=%s of another Ceph cluster. If nobody needs it, run: kubectl -n %s delete secret %s",
 			name, cephname.Namespace, cephname.LabelFSID, of, cephname.Namespace, name)
 	}
@@ -207,8 +207,17 @@ func (b *Backend) in(ctx context.Context, s view.Step) error {
 	return b.osd(ctx, s, func(o *v1alpha1.MemberOSD) { o.Outed = false })
 }
 
-// dropKeys removes the keys of disks that no record has any more: a call that was cut off may have left one.
+// dropKeys removes all keys of disks of the Ceph cluster. The teardown calls it last, when no OSD is on record: a call that was cut off may have left one.
 func (b *Backend) dropKeys(ctx context.Context, s view.Step) error {
+	members, err := kube.MembersOf(ctx, b.Live, types.UID(s.UID))
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		if m.Spec.Ceph != nil && len(m.Spec.Ceph.OSDs) > 0 {
+			return passing("member %s has OSDs on record", m.Name)
+		}
+	}
 	all, err := b.diskSecrets(ctx, s)
 	errs := []error{err}
 	for i := range all {

@@ -57,7 +57,7 @@ func (b *Backend) perform(ctx context.Context, host string, step backend.Step) e
 
 // have has the monitors make the change of a step. What Ceph said before is not true any more, whatever comes of it.
 func (b *Backend) have(ctx context.Context, s view.Step) error {
-	c, err := b.client(s.UID)
+	c, err := b.client(s.FSID)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (b *Backend) stopping(do func(context.Context, view.Step) error) func(conte
 		if err != nil {
 			return fmt.Errorf("the OSD has the number %q: %w", s.Daemon.ID, err)
 		}
-		c, err := b.client(s.UID)
+		c, err := b.client(s.FSID)
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (b *Backend) wipe(ctx context.Context, s view.Step) error {
 func (b *Backend) takeDisks(ctx context.Context, s view.Step) error {
 	return b.member(ctx, s, func(r *v1alpha1.MemberCeph) error {
 		for _, d := range s.Devices {
-			o, err := osdrecord.New(s.UID, s.On, d, s.Encrypted)
+			o, err := osdrecord.New(s.FSID, s.On, d, s.Encrypted)
 			if err != nil {
 				return err
 			}

@@ -7,10 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/controller/internal/kube"
@@ -86,6 +90,62 @@ func (b *Backend) osdIf(ctx context.Context, s view.Step, change func(*v1alpha1.
 	})
 }
 
+// prepare makes the keys once, puts on record that they are, and writes the configuration file.
+func (b *Backend) prepare(ctx context.Context, s view.Step) error {
+	c, err := b.cluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	if !noted.Is(c, v1alpha1.AnnotationCephKeys) {
+		if err := b.keys(ctx, c, s); err != nil {
+			return err
+		}
+	}
+	return b.writeConfig(ctx, c, entries(map[string]string{cephname.KeyConfig: s.Text}))
+}
+
+// keys makes the Secret with the keys of the Ceph cluster. One that is there is kept: a process that was cut off may have made it.
+func (b *Backend) keys(ctx context.Context, c *v1alpha1.Cluster, s view.Step) error {
+	have := &corev1.Secret{}
+	there, err := b.get(ctx, cephname.Keys(c.Name), have)
+	if err != nil {
+		return err
+	}
+	if c.FSID() != s.FSID {
+		return passing("Cluster %s is to take up another Ceph cluster by now", c.Name)
+	}
+	if there && have.Labels[cephname.LabelFSID] != s.FSID {
+		return fmt.Errorf("the Secret %s in namespace %s is of another Ceph cluster; nothing of it is used", have.Name, cephname.Namespace)
+	}
+	if !there && c.TakesUp() {
+		return passing("the Secret %s in namespace %s with the keys of the Ceph cluster is gone", cephname.Keys(c.Name), cephname.Namespace)
+	}
+	if !there {
+		monitor, err := cephpod.Key(b.Random, b.Now())
+		if err != nil {
+			return err
+		}
+		admin, err := cephpod.Key(b.Random, b.Now())
+		if err != nil {
+			return err
+		}
+		monitors, administrator := cephpod.Keyrings(monitor, admin)
+		secret := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: cephname.Keys(c.Name), Namespace: cephname.Namespace, Labels: cephpod.Of(c).Labels(cephname.ObjectKeys, "")},
+			Data:       map[string][]byte{cephname.KeyMonitor: []byte(monitors), cephname.KeyAdmin: []byte(administrator)},
+		}
+		if err := b.Client.Create(ctx, secret); err != nil {
+			return fmt.Errorf("create secret %s: %w", secret.Name, err)
+		}
+	}
+	if c.TakesUp() {
+		if err := b.note(ctx, s, v1alpha1.AnnotationCephTakenUp, s.UID+"/"+s.FSID); err != nil {
+			return err
+		}
+	}
+	return b.note(ctx, s, v1alpha1.AnnotationCephKeys, s.UID)
+}
+
 // adoptMonitor puts a monitor of the map on record, and tells all where it is. It is deployed as any other on record.
 func (b *Backend) adoptMonitor(ctx context.Context, s view.Step) error {
 	c, err := b.cluster(ctx, s)
@@ -101,7 +161,7 @@ func (b *Backend) adoptMonitor(ctx context.Context, s view.Step) error {
 			return passing("member %s has monitor %s on record", m.Name, s.Ceph.Name)
 		}
 	}
-	if number := cephname.Number(s.Ceph.Name); number >= view.MonitorsMade(c, members) {
+	if number := cephname.Number(s.Ceph.Name); number >= noted.MonitorsMade(c, members) {
 		// No other monitor gets its name, even if it is removed some day.
 		if err := b.note(ctx, s, v1alpha1.AnnotationCephMonitors, fmt.Sprintf("%s/%d", c.UID, number+1)); err != nil {
 			return err
@@ -165,8 +225,8 @@ func (b *Backend) secretOf(ctx context.Context, s view.Step) (string, error) {
 		}
 	}
 	if len(names) != 1 {
-		return "", fmt.Errorf("osd.%d on %s is encrypted, and %d Secrets in namespace %s have the annotation %s=%s (%s). Restore the one with its key, and keep no other. If the key is lost for ever, so is what is on the disk",
-			s.Ceph.ID, s.Ceph.Path, len(names), cephname.Namespace, cephname.AnnotationOSD, s.Ceph.UUID, strings.Join(names, ", "))
+		return "", fmt.Errorf("its disk is encrypted, and %d Secrets in namespace %s have the labels %s=%s and %s=%s and the annotation %s=%s (%s): restore the one with its key, and keep no other. If the key is lost for ever, so is what is on the disk",
+			len(names), cephname.Namespace, cephname.LabelFSID, s.FSID, cephname.LabelDaemon, cephname.ObjectDiskKey, cephname.AnnotationOSD, s.Ceph.UUID, strings.Join(names, ", "))
 	}
 	return names[0], nil
 }

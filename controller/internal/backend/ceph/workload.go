@@ -18,6 +18,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
@@ -33,7 +34,7 @@ const (
 // workloads reads what is deployed for a Cluster, from the API server itself.
 func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster, members []*v1alpha1.Member) (*view.Workloads, error) {
 	w := &view.Workloads{Tools: map[string]string{}, Sweeps: map[string]string{}, Pods: map[string]int{}, OSDPods: map[string]bool{}, Opened: map[string]bool{}, Stuck: map[string][]string{}}
-	ours := []client.ListOption{client.InNamespace(cephname.Namespace), client.MatchingLabels{cephname.LabelFSID: string(c.UID)}}
+	ours := []client.ListOption{client.InNamespace(cephname.Namespace), client.MatchingLabels{cephname.LabelFSID: c.FSID(), v1alpha1.LabelOf(v1alpha1.KindCluster): c.Name}}
 	var deployments appsv1.DeploymentList
 	if err := b.Live.List(ctx, &deployments, ours...); err != nil {
 		return nil, fmt.Errorf("list the Deployments of Cluster %s: %w", c.Name, err)
@@ -205,7 +206,7 @@ func (b *Backend) files(ctx context.Context, c *v1alpha1.Cluster, w *view.Worklo
 	if err != nil {
 		return err
 	}
-	if w.Left = there && config.Labels[cephname.LabelFSID] == string(c.UID); w.Left {
+	if w.Left = there && config.Labels[cephname.LabelFSID] == c.FSID(); w.Left {
 		if err := options(config, w); err != nil {
 			return err
 		}
@@ -214,16 +215,17 @@ func (b *Backend) files(ctx context.Context, c *v1alpha1.Cluster, w *view.Worklo
 	if there, err = b.get(ctx, cephname.Keys(c.Name), keys); err != nil {
 		return err
 	}
-	ours := there && keys.Labels[cephname.LabelFSID] == string(c.UID)
+	ours := there && keys.Labels[cephname.LabelFSID] == c.FSID()
 	w.Keys = ours && len(keys.Data[cephname.KeyMonitor]) > 0 && len(keys.Data[cephname.KeyAdmin]) > 0
 	w.Left = w.Left || ours
 	if there, err = b.get(ctx, cephname.Client(c.Name), clients); err != nil {
 		return err
 	}
-	if ours = there && clients.Labels[cephname.LabelFSID] == string(c.UID); ours && len(clients.Data[cephname.KeySecret]) > 0 {
+	if ours = there && clients.Labels[cephname.LabelFSID] == c.FSID(); ours && len(clients.Data[cephname.KeySecret]) > 0 {
 		w.Client = string(clients.Data[cephvolume.SecretMonitors])
 	}
-	w.Left = w.Left || ours
+	// Keys that a person restored outlive a Cluster which never took them up.
+	w.Left = (w.Left || ours) && noted.Begun(c)
 	return nil
 }
 
@@ -239,13 +241,13 @@ func (b *Backend) services(ctx context.Context, c *v1alpha1.Cluster, w *view.Wor
 		if err != nil {
 			return err
 		}
-		ours[x.object] = there && x.object.GetLabels()[cephname.LabelFSID] == string(c.UID)
+		ours[x.object] = there && x.object.GetLabels()[cephname.LabelFSID] == c.FSID()
 	}
 	w.Metrics = ours[metrics]
 	if ours[dashboard] {
 		w.Dashboard.Manager = dashboard.Spec.Selector[cephname.LabelID]
 	}
-	w.Dashboard.Told = ours[secret] && told(secret, string(c.UID))
+	w.Dashboard.Told = ours[secret] && told(secret, c.FSID())
 	return nil
 }
 

@@ -118,7 +118,11 @@ func (c *Cluster) osdDump() any {
 		if o.AutoOut {
 			state = append(state, "autoout")
 		}
-		osds = append(osds, object{"osd": o.ID, "uuid": o.UUID, "up": number(o.Up), "in": number(o.In), "state": state})
+		uuid := o.UUID
+		if o.Destroyed {
+			uuid, state = "00000000-0000-0000-0000-000000000000", append(state, "destroyed")
+		}
+		osds = append(osds, object{"osd": o.ID, "uuid": uuid, "up": number(o.Up), "in": number(o.In), "state": state})
 	}
 	for _, p := range c.Pools {
 		pools = append(pools, object{"pool_name": p.Name, "size": p.Size, "min_size": p.MinSize, "crush_rule": number(p.Domain == "osd"), "pg_num_target": max(1, p.Groups), "pg_autoscale_mode": cmp.Or(p.Scale, "on")})

@@ -26,6 +26,8 @@ type OSD struct {
 	Host   string
 	Up, In bool
 	New    bool
+	// Destroyed: somebody ran "osd destroy", which leaves the number, and no UUID.
+	Destroyed bool
 	// AutoOut: the monitors marked it out by themselves.
 	AutoOut  bool
 	KB, Used int64

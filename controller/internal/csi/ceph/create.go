@@ -68,7 +68,7 @@ func (b *Backend) wanted(ctx context.Context, w frame.Wish) (site, error) {
 	if err != nil {
 		return site{}, err
 	}
-	if _, err := cephvolume.New(string(owner.UID), w.Name); err != nil {
+	if _, err := cephvolume.New(owner.FSID(), w.Name); err != nil {
 		return site{}, volume.Refuse(volume.Invalid, "%v", err)
 	}
 	return b.open(ctx, owner)
@@ -83,10 +83,12 @@ func (b *Backend) named(ctx context.Context, parameters map[string]string) (*v1a
 	if err != nil {
 		return nil, err
 	}
-	if all[uid] == nil {
-		return nil, volume.Refuse(volume.Invalid, "parameter %q: no Cluster of type cephfs has the UID %s", v1alpha1.ParameterCluster, volume.Quote(uid))
+	for _, c := range all {
+		if string(c.UID) == uid {
+			return c, nil
+		}
 	}
-	return all[uid], nil
+	return nil, volume.Refuse(volume.Invalid, "parameter %q: no Cluster of type cephfs has the UID %s", v1alpha1.ParameterCluster, volume.Quote(uid))
 }
 
 // begin makes a volume of a name that is free, or begins a copy. A copy that Ceph gave up is begun anew.

@@ -21,7 +21,7 @@ type site struct {
 	owner *v1alpha1.Cluster
 }
 
-func (s site) fsid() string { return string(s.owner.UID) }
+func (s site) fsid() string { return s.owner.FSID() }
 
 // clusters returns the Clusters with a Ceph cluster, by FSID. They must not be changed.
 func (b *Backend) clusters(ctx context.Context) (map[string]*v1alpha1.Cluster, error) {
@@ -31,14 +31,16 @@ func (b *Backend) clusters(ctx context.Context) (map[string]*v1alpha1.Cluster, e
 	}
 	out := map[string]*v1alpha1.Cluster{}
 	for i := range list.Items {
-		if c := &list.Items[i]; c.Spec.StorageType == v1alpha1.StorageTypeCephFS {
-			out[string(c.UID)] = c
+		c := &list.Items[i]
+		// A later one that names the Ceph cluster of another is held back.
+		if have := out[c.FSID()]; c.Spec.StorageType == v1alpha1.StorageTypeCephFS && (have == nil || c.CreationTimestamp.Before(&have.CreationTimestamp)) {
+			out[c.FSID()] = c
 		}
 	}
 	return out, nil
 }
 
-// site asks the Ceph cluster with an FSID who it is. Without a Cluster of that UID nobody knows what became of its volumes.
+// site asks the Ceph cluster with an FSID who it is. Without a Cluster that has it nobody knows what became of its volumes.
 func (b *Backend) site(ctx context.Context, fsid string) (site, error) {
 	all, err := b.clusters(ctx)
 	if err != nil {
@@ -46,17 +48,17 @@ func (b *Backend) site(ctx context.Context, fsid string) (site, error) {
 	}
 	owner := all[fsid]
 	if owner == nil {
-		return site{}, volume.Refuse(volume.Precondition, "no Cluster of type cephfs has the UID %s: it is not known where its volumes are", fsid)
+		return site{}, volume.Refuse(volume.Precondition, "no Cluster of type cephfs has the Ceph cluster %s: it is not known where its volumes are", fsid)
 	}
 	return b.open(ctx, owner)
 }
 
 func (b *Backend) open(ctx context.Context, owner *v1alpha1.Cluster) (site, error) {
-	runner, err := b.Connect(ctx, string(owner.UID))
+	runner, err := b.Connect(ctx, owner.FSID())
 	if err != nil {
 		return site{}, unavailable(owner, err)
 	}
-	c, err := ceph.New(ceph.Config{Runner: runner, FSID: string(owner.UID)})
+	c, err := ceph.New(ceph.Config{Runner: runner, FSID: owner.FSID()})
 	if err != nil {
 		return site{}, err
 	}

@@ -103,7 +103,8 @@ type Map struct {
 
 // OSD is one of the map.
 type OSD struct {
-	ID   int
+	ID int
+	// UUID is empty for one that somebody destroyed: the monitors keep only its number.
 	UUID string
 	// Host in the CRUSH map; empty for one that never ran.
 	Host string
@@ -147,8 +148,9 @@ type Pool struct {
 
 // Groups is the state of all placement groups.
 type Groups struct {
-	// Total of them. Clean are active and have all of their copies where they belong; Inactive serve nothing; Short lack copies, or may lack some.
-	Total, Clean, Inactive, Short int
+	// Total of them. Clean are active and have all of their copies where they belong; Inactive serve nothing; Short lack copies, or may lack some. Undersized serve, lack copies for want of a place, and nothing of
+	// them moves.
+	Total, Clean, Inactive, Short, Undersized int
 	// Misplaced and Degraded are objects that are to be moved, and copies that are missing.
 	Misplaced, Degraded int64
 	// Recovering is how many objects a second are moved, or copied anew; 0 where Ceph does not say.
@@ -157,6 +159,9 @@ type Groups struct {
 
 // clean reports whether every placement group is there and clean.
 func (g *Groups) clean() bool { return g != nil && g.Total > 0 && g.Clean == g.Total }
+
+// still reports whether every placement group is clean, or lacks copies for want of a place: none is made or moved now.
+func (g *Groups) still() bool { return g != nil && g.Total > 0 && g.Clean+g.Undersized == g.Total }
 
 // Disk is one that is an OSD's on record, or is to become one.
 type Disk struct {

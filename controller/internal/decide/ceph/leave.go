@@ -159,7 +159,7 @@ func Unclearable(host string, replaced bool) string {
 // cleared reports whether nothing of an OSD that was purged, or given up, is left but the record: its disk is clean, or it was replaced and is not there any more. Of one that was given up somebody else may
 // have made Ceph forget it.
 func (d Disk) cleared() bool {
-	return d.Kind == osd.Empty && (d.Purged || d.Leaving) || d.Purged && d.Missing && d.Leaving
+	return d.Kind == osd.Empty && (d.Purged || d.Leaving) || (d.Purged || !d.known) && d.Missing && d.Leaving
 }
 
 // hosts takes hosts that leave out of the CRUSH map, once no OSD is there.

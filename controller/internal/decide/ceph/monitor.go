@@ -19,6 +19,8 @@ type Monitors struct {
 	Next    string
 	// Formed: monitors of the Cluster have been seen as a quorum, by the Cluster's own record. From then on none is ever made that knows no other.
 	Formed bool
+	// Known are monitors that a person told of, of a Ceph cluster which is taken up. They count while the monitors do not answer.
+	Known []MonitorRecord
 	// Deployed are the names of monitors whose workloads exist; nil when that is not known.
 	Deployed *[]string
 	Hosts    []Host
@@ -48,7 +50,10 @@ func PlanMonitors(w Monitors, f Facts) Plan {
 		p.wait("Which monitors are deployed cannot be read.")
 		return p
 	}
-	if len(w.Records) == 0 {
+	if f.Quorum == nil && w.takeUp(&p) {
+		return p
+	}
+	if len(w.Records) == 0 && (f.Quorum == nil || !w.Formed) {
 		w.first(&p, f)
 		return p
 	}
@@ -78,13 +83,40 @@ func PlanMonitors(w Monitors, f Facts) Plan {
 	return p
 }
 
+// takeUp puts the monitors on record that a person told of. It reports whether one is still to come.
+func (w Monitors) takeUp(p *Plan) bool {
+	for _, k := range w.Known {
+		if slices.ContainsFunc(w.Records, func(r MonitorRecord) bool { return r.Name == k.Name || r.Host == k.Host }) {
+			continue
+		}
+		if h := w.host(k.Host); h.Address == "" {
+			p.wait("Monitor %s is said to be on %s, which is no host of the Cluster, or has no address.", k.Name, k.Host)
+		} else {
+			p.step(Step{Do: AdoptMonitor, Name: k.Name, Host: h.Name, Address: h.Address, ID: -1, Why: "A person told of it: its Ceph cluster is taken up."})
+			return true
+		}
+	}
+	return false
+}
+
 // adopt puts a monitor of the map on record that is on none, as after a restore of the API server from a backup which is older than the monitor. The Cluster made it if it has a name as the Cluster
 // gives them, and the address of a host that has no other monitor. One that runs without a workload of the Cluster is somebody else's.
 func (w Monitors) adopt(p *Plan, m Monitor) {
+	const left = "No monitor is changed until that is settled."
 	i := slices.IndexFunc(w.Hosts, func(h Host) bool { return h.Address == m.Address && m.Address != "" })
-	taken := i >= 0 && slices.ContainsFunc(w.Records, func(r MonitorRecord) bool { return r.Host == w.Hosts[i].Name })
-	if i < 0 || taken || cephname.Number(m.Name) < 0 || m.In && !slices.Contains(*w.Deployed, m.Name) {
-		p.wait("Monitor %s is none of the Cluster's. Nothing is done to the monitors while it is there.", m.Name)
+	switch {
+	case cephname.Number(m.Name) < 0:
+		p.wait("Monitor %s has a name that Quarry gives to none: somebody else made it. %s", m.Name, left)
+		return
+	case i < 0:
+		p.wait("Monitor %s is on no record, and no host of the Cluster has its address %s. If its host is yours, list it in spec.hosts; do not remove the monitor before you know whose it is. %s", m.Name, m.Address, left)
+		return
+	case m.In && !slices.Contains(*w.Deployed, m.Name):
+		p.wait("Monitor %s runs on host %s, is on no record, and nothing of the Cluster deploys it. %s", m.Name, w.Hosts[i].Name, left)
+		return
+	}
+	if j := slices.IndexFunc(w.Records, func(r MonitorRecord) bool { return r.Host == w.Hosts[i].Name }); j >= 0 {
+		p.wait("Monitor %s is on no record, and has the address of host %s, which has monitor %s. %s", m.Name, w.Hosts[i].Name, w.Records[j].Name, left)
 		return
 	}
 	p.step(Step{Do: AdoptMonitor, Name: m.Name, Host: w.Hosts[i].Name, Address: m.Address, ID: -1, Why: "The monitors know it, and the Cluster has no record of it."})

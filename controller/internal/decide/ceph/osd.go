@@ -62,8 +62,12 @@ func PlanOSDs(w OSDs, f Facts) Plan {
 // foreign tells of OSDs that are on no disk of the Cluster. Nothing is done to them.
 func (w OSDs) foreign(p *Plan, m Map) {
 	for _, o := range m.OSDs {
+		if o.UUID == "" {
+			p.wait("osd.%d was destroyed by hand, and nothing of it comes back. Have Ceph forget it: ceph osd purge %d --yes-i-really-mean-it", o.ID, o.ID)
+			continue
+		}
 		if !slices.ContainsFunc(w.Disks, func(d Disk) bool { return d.UUID == o.UUID }) {
-			p.wait("osd.%d (%s) is on no disk that the Cluster has on record. It is left alone.", o.ID, o.UUID)
+			p.wait("osd.%d (%s) is on no disk that the Cluster has on record. It comes on record again if a host of the Cluster has its disk, and the disk carries it whole. Until then nothing is done to it.", o.ID, o.UUID)
 		}
 	}
 }
@@ -114,6 +118,8 @@ func keepUp(p *Plan, s Step, d Disk, o OSD, h Host) {
 func lock(p *Plan, s Step, d Disk, o OSD) {
 	switch {
 	case d.Locked == "" || o.New && !o.Up:
+	case s.ID < 0:
+		p.wait("No key opens disk %s on %s, and the monitors do not know its OSD: %s.", d.Path, d.Host, d.Locked)
 	case o.Up:
 		p.wait("The daemon of disk %s on %s (osd.%d) runs, and does not start again, for no key opens the disk: %s. If the key is lost for ever, empty the OSD while its disk is open: have Ceph mark it out.", d.Path, d.Host, s.ID, d.Locked)
 	default:

@@ -67,7 +67,7 @@ func TestPlanOSDs_bringUp(t *testing.T) {
 		want  string
 		waits string
 	}{
-		"a disk that was chosen":                   {disk(1, empty, undeployed), nil, nil, nil, "RegisterOSD osd.-1 (uuid-1) n1", ""},
+		"a disk that was chosen":                   {disk(1, empty, undeployed), nil, nil, nil, "RegisterOSD OSD uuid-1 n1", ""},
 		"not on record yet":                        {disk(1, empty, undeployed, func(d *Disk) { d.Recorded = false }), nil, nil, nil, "", "not on record"},
 		"registered":                               {disk(1, empty, undeployed), []OSD{up(1, neverRan)}, nil, []string{"n1"}, "PrepareOSD osd.1 (uuid-1) n1", ""},
 		"registered, without programs there":       {disk(1, empty, undeployed), []OSD{up(1, neverRan)}, nil, []string{"n2"}, "", "programs"},
@@ -148,14 +148,14 @@ func TestPlanOSDs_leave(t *testing.T) {
 		"down, and perhaps deployed":           {disk(1, leaving, func(d *Disk) { d.Deployed = Unknown }), []OSD{up(1, out, safe, down)}, nil, "", "cannot be read"},
 		"a daemon that nobody deploys":         {disk(1, leaving, undeployed), []OSD{up(1, out, safe)}, nil, "", "nobody deploys"},
 		"dead, with its workload":              {disk(1, leaving), []OSD{up(1, out, safe, down)}, nil, "StopOSD osd.1 (uuid-1) n1", ""},
-		"purged":                               {disk(1, leaving, undeployed, purged), nil, nil, "ZapOSD osd.-1 (uuid-1) n1", ""},
+		"purged":                               {disk(1, leaving, undeployed, purged), nil, nil, "ZapOSD OSD uuid-1 n1", ""},
 		"not known, and nobody purged it":      {disk(1, leaving, undeployed), nil, nil, "", "nobody purged"},
-		"not known, with its workload":         {disk(1, leaving, purged), nil, nil, "StopOSD osd.-1 (uuid-1) n1", ""},
-		"somebody else purged it":              {disk(1, leaving), nil, nil, "StopOSD osd.-1 (uuid-1) n1", ""},
+		"not known, with its workload":         {disk(1, leaving, purged), nil, nil, "StopOSD OSD uuid-1 n1", ""},
+		"somebody else purged it":              {disk(1, leaving), nil, nil, "StopOSD OSD uuid-1 n1", ""},
 		"not known, and perhaps deployed":      {disk(1, leaving, purged, func(d *Disk) { d.Deployed = Unknown }), nil, nil, "", "still be deployed"},
-		"not known, and it never was made":     {disk(1, leaving, undeployed, func(d *Disk) { d.Kind = osd.Unfinished }), nil, nil, "ZapOSD osd.-1 (uuid-1) n1", ""},
-		"clean, and still on record":           {disk(1, leaving, undeployed, purged, empty), nil, nil, "ZapOSD osd.-1 (uuid-1) n1", ""},
-		"given up, clean, nobody purged it":    {disk(1, leaving, undeployed, empty), nil, nil, "ZapOSD osd.-1 (uuid-1) n1", ""},
+		"not known, and it never was made":     {disk(1, leaving, undeployed, func(d *Disk) { d.Kind = osd.Unfinished }), nil, nil, "ZapOSD OSD uuid-1 n1", ""},
+		"clean, and still on record":           {disk(1, leaving, undeployed, purged, empty), nil, nil, "ZapOSD OSD uuid-1 n1", ""},
+		"given up, clean, nobody purged it":    {disk(1, leaving, undeployed, empty), nil, nil, "ZapOSD OSD uuid-1 n1", ""},
 		"purged, and somebody else's by now":   {disk(1, leaving, undeployed, purged, other), nil, nil, "", "left as it is"},
 		"purged, and not on record":            {disk(1, leaving, undeployed, purged, func(d *Disk) { d.Recorded = false }), nil, nil, "", "left as it is"},
 		"it never ran":                         {disk(1, leaving, undeployed), []OSD{up(1, neverRan)}, nil, "PurgeOSD osd.1 (uuid-1) n1", ""},
@@ -189,13 +189,13 @@ func TestPlanOSDs_host(t *testing.T) {
 	w.Disks = []Disk{disk(1, undeployed, empty), disk(4, second, undeployed, purged), disk(2), disk(3)}
 	f = facts(twice, up(2), up(3))
 	f.Map.Hosts = []string{"n1", "n2", "n3"}
-	check(t, "the other is cleared", PlanOSDs(w, f), "ZapOSD osd.-1 (uuid-4) n1; RemoveHost n1", "is clean")
+	check(t, "the other is cleared", PlanOSDs(w, f), "ZapOSD OSD uuid-4 n1; RemoveHost n1", "is clean")
 	w.Disks = []Disk{disk(2), disk(3)}
 	check(t, "the host goes", PlanOSDs(w, f), "RemoveHost n1", "")
 	f.Map.Hosts = []string{"n2", "n3"}
 	check(t, "it is gone", PlanOSDs(w, f), "", "")
 	f = facts(twice, up(1), up(2), up(3))
-	check(t, "an OSD that nobody has on record stays", PlanOSDs(w, f), "", "left alone")
+	check(t, "an OSD that nobody has on record stays", PlanOSDs(w, f), "", "is on no disk that the Cluster has on record")
 }
 
 // TestPlanOSDs_oneHost: copies are kept on different hosts, so OSDs beside one that leaves are no places for what is on it.

@@ -110,11 +110,12 @@ func (w Pools) change(p *Plan, have Pool, f Facts) {
 		}
 		s.Do, s.Value, s.Why = SetMinSize, want, "All copies are there."
 	case have.MinSize > want:
-		s.Do, s.Value, s.Why = SetMinSize, want, "The Cluster wants fewer copies."
+		s.Do, s.Value, s.Why = SetMinSize, want, "By the rule of the Cluster fewer copies are enough to serve."
 		s.Loses = fmt.Sprintf("Placement groups serve with %d copies, not %d.", want, have.MinSize)
 	case have.Size > w.Replicas:
-		if !f.Groups.clean() {
-			p.wait("Pool %s keeps %d copies until every one of them is where it belongs.", have.Name, have.Size)
+		// A placement group that lacks copies for want of a place gives none up.
+		if !f.Groups.still() {
+			p.wait("Pool %s keeps %d copies until every one of them is where it belongs, or has no place.", have.Name, have.Size)
 			return
 		}
 		s.Do, s.Value, s.Why = SetSize, w.Replicas, "The Cluster wants fewer copies."

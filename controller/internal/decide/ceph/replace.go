@@ -16,7 +16,11 @@ const awayFor = time.Hour
 func (w OSDs) offer(p *Plan, d Disk, f Facts) {
 	o, known := f.Map.byUUID(d.UUID)
 	unused := o.New && d.Locked != ""
-	if !known || o.Up || (o.In || o.New) && !unused || d.goes() || !d.Recorded {
+	if !known {
+		w.offerForgotten(p, d)
+		return
+	}
+	if o.Up || (o.In || o.New) && !unused || d.goes() || !d.Recorded {
 		return
 	}
 	is := map[bool]string{true: "is down, and Ceph has marked it out", false: "is down, and somebody marked it out"}[o.AutoOut]
@@ -50,6 +54,18 @@ func (w OSDs) offer(p *Plan, d Disk, f Facts) {
 	}
 	p.wait("osd.%d on %s %s. %s", o.ID, d.Host, is, text)
 	p.step(s)
+}
+
+// offerForgotten gives up the record of an OSD that the monitors do not know, and whose disk is not there. A person approves that: the disk may come back with what nobody purged.
+func (w OSDs) offerForgotten(p *Plan, d Disk) {
+	if h := w.host(d.Host); !d.Recorded || !d.Missing || d.goes() || h.Maintenance || !h.Serving {
+		return
+	}
+	p.wait("The monitors do not know the OSD of disk %s on %s, and the disk is not there. Put it back, or approve ReplaceOSD in the plan of the Cluster.", d.Path, d.Host)
+	p.step(Step{
+		Do: ReplaceOSD, Host: d.Host, Path: d.Path, UUID: d.UUID, ID: -1, Why: "The monitors do not know the OSD, and its disk is not there.",
+		Loses: fmt.Sprintf("Disk %s of host %s goes off the record. If it comes back, it is left as it is, and not used.", d.Path, d.Host),
+	})
 }
 
 // offerUnused gives up an OSD that never ran. A person approves that too: the key may still be found.

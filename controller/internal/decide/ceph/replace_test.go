@@ -37,10 +37,13 @@ func TestPlanOSDs_replace(t *testing.T) {
 		"approved, and not safe yet":        {disk(1, broken, approved), []OSD{up(1, down, out)}, hosts("n1"), "", "not safe elsewhere"},
 		"approved, and safe":                {disk(1, broken, approved), []OSD{up(1, down, out, safe)}, hosts("n1"), "StopOSD osd.1 (uuid-1) n1", ""},
 		"approved, and stopped":             {disk(1, broken, approved, undeployed), []OSD{up(1, down, out, safe)}, hosts("n1"), "PurgeOSD osd.1 (uuid-1) n1", ""},
-		"approved, and purged":              {disk(1, approved, undeployed, purged), nil, hosts("n1"), "ZapOSD osd.-1 (uuid-1) n1", ""},
-		"purged, and the disk is gone":      {disk(1, missing, approved, undeployed, purged), nil, hosts("n1"), "ZapOSD osd.-1 (uuid-1) n1", ""},
-		"purged, and another disk is there": {disk(1, empty, approved, undeployed, purged), nil, hosts("n1"), "ZapOSD osd.-1 (uuid-1) n1", ""},
-		"gone, and nobody purged it":        {disk(1, missing, approved, undeployed), nil, hosts("n1"), "", "left as it is"},
+		"approved, and purged":              {disk(1, approved, undeployed, purged), nil, hosts("n1"), "ZapOSD OSD uuid-1 n1", ""},
+		"purged, and the disk is gone":      {disk(1, missing, approved, undeployed, purged), nil, hosts("n1"), "ZapOSD OSD uuid-1 n1", ""},
+		"purged, and another disk is there": {disk(1, empty, approved, undeployed, purged), nil, hosts("n1"), "ZapOSD OSD uuid-1 n1", ""},
+		"gone, and somebody else purged it": {disk(1, missing, approved, undeployed), nil, hosts("n1"), "ZapOSD OSD uuid-1 n1", ""},
+		"no OSD, and its disk is gone":      {disk(1, missing), nil, hosts("n1"), "ReplaceOSD OSD uuid-1 n1", "approve ReplaceOSD"},
+		"no OSD, and the disk is there":     {disk(1, undeployed), nil, hosts("n1"), "", "that the monitors do not know"},
+		"no OSD, and its host is away":      {disk(1, missing, undeployed), nil, hosts("n1!"), "", "waits for its host"},
 		"purged, and it cannot be read":     {disk(1, broken, approved, undeployed, purged), nil, hosts("n1"), "", "left as it is: it cannot be read. If the disk fails, take it out of host n1"},
 		"gone with its host":                {disk(1, missing, approved, undeployed, purged), nil, hosts("n1!"), "", "left as it is"},
 	} {
@@ -162,11 +165,11 @@ func TestPlanOSDs_autoReplacedReturns(t *testing.T) {
 		"it comes back, and its host leaves":     {disk(1, auto), dead, "n1-", "StopOSD osd.1 (uuid-1) n1", "", false},
 		"its purge was cut off, and it is back":  {disk(1, auto, undeployed, purged), dead, "n1", "KeepOSD osd.1 (uuid-1) n1", "", false},
 		"its agent is silent":                    {disk(1, auto, unknown), dead, "n1!", "", "known once the agent of its host answers", false},
-		"purged, and away":                       {disk(1, auto, missing, undeployed, purged), nil, "n1", "ZapOSD osd.-1 (uuid-1) n1", "", false},
-		"purged, and it comes back":              {disk(1, auto, undeployed, purged), nil, "n1", "ZapOSD osd.-1 (uuid-1) n1", "", true},
+		"purged, and away":                       {disk(1, auto, missing, undeployed, purged), nil, "n1", "ZapOSD OSD uuid-1 n1", "", false},
+		"purged, and it comes back":              {disk(1, auto, undeployed, purged), nil, "n1", "ZapOSD OSD uuid-1 n1", "", true},
 		"purged, and it cannot be read":          {disk(1, auto, undeployed, purged, unknown), nil, "n1", "", "left as it is", false},
-		"purged, and a clean one is there":       {disk(1, auto, empty, undeployed, purged), nil, "n1", "ZapOSD osd.-1 (uuid-1) n1", "", false},
-		"purged, and its host leaves":            {disk(1, auto, undeployed, purged), nil, "n1-", "ZapOSD osd.-1 (uuid-1) n1", "", false},
+		"purged, and a clean one is there":       {disk(1, auto, empty, undeployed, purged), nil, "n1", "ZapOSD OSD uuid-1 n1", "", false},
+		"purged, and its host leaves":            {disk(1, auto, undeployed, purged), nil, "n1-", "ZapOSD OSD uuid-1 n1", "", false},
 		"a person gave it up, and it comes back": {disk(1, leaving, undeployed), dead, "n1", "PurgeOSD osd.1 (uuid-1) n1", "", false},
 	} {
 		w := OSDs{Disks: []Disk{tt.disk, disk(2), disk(3)}, Hosts: append(hosts(tt.hosts), hosts("n2", "n3")...), AutoReplace: true}
@@ -185,5 +188,5 @@ func TestPlanOSDs_zapHoldsNobodyUp(t *testing.T) {
 		disk(2, undeployed, func(d *Disk) { d.Kind, d.Leaving = osd.Unknown, true }), disk(3), disk(4),
 	}}
 	down := func(o *OSD) { o.Up, o.In, o.SafeToDestroy = false, false, Yes }
-	check(t, "two leave", PlanOSDs(w, facts(twice, up(2, down), up(3), up(4))), "ZapOSD osd.-1 (uuid-1) n1; PurgeOSD osd.2 (uuid-2) n2", "")
+	check(t, "two leave", PlanOSDs(w, facts(twice, up(2, down), up(3), up(4))), "ZapOSD OSD uuid-1 n1; PurgeOSD osd.2 (uuid-2) n2", "")
 }

@@ -92,7 +92,11 @@ func (s Step) String() string {
 	out := string(s.Do)
 	switch s.Do {
 	case RegisterOSD, PrepareOSD, StartOSD, StopOSD, OutOSD, InOSD, PurgeOSD, ZapOSD, ReplaceOSD, KeepOSD, AdoptOSD:
-		out += fmt.Sprintf(" osd.%d (%s)", s.ID, s.UUID)
+		if s.ID < 0 {
+			out += " OSD " + s.UUID
+		} else {
+			out += fmt.Sprintf(" osd.%d (%s)", s.ID, s.UUID)
+		}
 	}
 	for _, part := range []string{s.Name, s.Host, s.Address, s.Mode} {
 		if part != "" {

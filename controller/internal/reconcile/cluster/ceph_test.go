@@ -36,6 +36,8 @@ type kubelet struct {
 	ended []string
 	// replaced are the daemons that got another pod, in order.
 	replaced []string
+	// fsid is the one that the monitors have from now on; empty while it is that of whoever asks.
+	fsid string
 	// addresses of the nodes.
 	addresses map[string]string
 	// ahead is by how many nanoseconds the backend's clock is ahead.
@@ -84,7 +86,15 @@ func (k *kubelet) restartCeph() {
 	k.restartController()
 	files := cephbackend.New(cephbackend.Config{
 		Agents: k.pool, Disks: filesystems.Disks{Calls: osdcalls.Calls{Pool: k.pool}}, Client: k.client, Live: k.client,
-		Runner: func(uid string) ceph.Runner { k.model.Change(func() { k.model.FSID = uid }); return k.model },
+		Runner: func(fsid string) ceph.Runner {
+			k.model.Change(func() {
+				if k.fsid != "" && fsid != k.fsid {
+					k.t.Errorf("the monitors of %s are asked, and not of %s", fsid, k.fsid)
+				}
+				k.model.FSID = fsid
+			})
+			return k.model
+		},
 		// What is asked is as young as it was a moment ago.
 		Now: func() time.Time { return time.Now().Add(time.Duration(k.ahead.Load())) }, Young: time.Nanosecond,
 	})

@@ -21,7 +21,7 @@ const AnnotationTemplate = v1alpha1.Group + "/ceph-template"
 
 // Plan is what the workloads of one Ceph cluster are made of.
 type Plan struct {
-	// Cluster is the name, FSID the UID of the Cluster.
+	// Cluster is the name of the Cluster, FSID that of its Ceph cluster.
 	Cluster, FSID string
 	// Image of the daemons.
 	Image string
@@ -31,7 +31,7 @@ type Plan struct {
 
 // Of returns what the workloads of a Cluster are made of.
 func Of(c *v1alpha1.Cluster) Plan {
-	p := Plan{Cluster: c.Name, FSID: string(c.UID), Image: v1alpha1.CephImage, Resources: map[string]corev1.ResourceRequirements{}}
+	p := Plan{Cluster: c.Name, FSID: c.FSID(), Image: v1alpha1.CephImage, Resources: map[string]corev1.ResourceRequirements{}}
 	s := c.Spec.Ceph
 	if s == nil {
 		return p

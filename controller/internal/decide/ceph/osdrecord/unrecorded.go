@@ -23,7 +23,7 @@ type Unrecorded struct {
 
 // Find returns these disks, ordered by node and as the agents tell of them. An OSD comes into that state if the API server is restored from a backup that is older than the OSD, and if
 // somebody takes away the finalizer of a Member. The UUID of an OSD follows from its Cluster and its disk, so that no other disk is meant. One that grew since is not found.
-func Find(clusterUID string, nodes map[string]decide.Node, members []*v1alpha1.Member, m *ceph.Map) []Unrecorded {
+func Find(clusterUID, fsid string, nodes map[string]decide.Node, members []*v1alpha1.Member, m *ceph.Map) []Unrecorded {
 	if m == nil {
 		return nil
 	}
@@ -42,7 +42,7 @@ func Find(clusterUID string, nodes map[string]decide.Node, members []*v1alpha1.M
 				continue
 			}
 			i := slices.IndexFunc(unknown, func(o ceph.OSD) bool {
-				return osd.Is(o.UUID, clusterUID, identity(node, d), append([]string{d.Path}, d.Links...)...)
+				return osd.Is(o.UUID, fsid, identity(node, d), append([]string{d.Path}, d.Links...)...)
 			})
 			if i >= 0 {
 				out = append(out, Unrecorded{Node: node, Device: d, Record: Adopted(d, unknown[i].UUID, d.RefusedFor(v1alpha1.RefusalEncrypted)), OSD: unknown[i]})

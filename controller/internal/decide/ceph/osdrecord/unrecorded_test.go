@@ -70,7 +70,7 @@ func TestFind(t *testing.T) {
 		"the monitors know of no UUID":          {"", carrying, []*v1alpha1.Member{member(uid, node)}, decide.AgentUp, ""},
 	} {
 		nodes := map[string]decide.Node{node: {Name: node, Agent: tt.agent, Devices: []decide.Device{disk("/dev/sda", "a", 1<<40, v1alpha1.RefusalFilesystem), tt.device}}}
-		got := Find(uid, nodes, tt.members, &ceph.Map{OSDs: []ceph.OSD{{ID: 4, UUID: tt.uuid}}})
+		got := Find(uid, uid, nodes, tt.members, &ceph.Map{OSDs: []ceph.OSD{{ID: 4, UUID: tt.uuid}}})
 		if (len(got) == 1) != (tt.want != "") || len(got) > 1 {
 			t.Errorf("%s: %+v", name, got)
 			continue
@@ -85,7 +85,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: by its record the disk is %+v", name, d)
 		}
 	}
-	if got := Find(uid, nil, nil, nil); got != nil {
+	if got := Find(uid, uid, nil, nil, nil); got != nil {
 		t.Errorf("without a map: %+v", got)
 	}
 }

@@ -64,7 +64,7 @@ func TestDecide_adopts(t *testing.T) {
 		"another host seems to have the disk, too": {func(o *Observation, _ string) { twin(o) }, false},
 		"its Cluster is being deleted": {func(o *Observation, _ string) {
 			o.Cluster.DeletionTimestamp = new(metav1.NewTime(o.Now))
-		}, false},
+		}, true},
 		"it is on record as that of another Member": {func(o *Observation, uuid string) { other(o, uuid) }, false},
 	} {
 		o, uuid := forgotten(t)
@@ -101,4 +101,52 @@ func other(o *Observation, uuid string) {
 	m.Spec.Ceph.OSDs = []v1alpha1.MemberOSD{{UUID: uuid, Path: "/dev/sdb", Serial: "b", Size: 1 << 40}}
 	o.World.Members = append(o.World.Members, m)
 	o.Workloads.Daemons = append(o.Workloads.Daemons, Workload{Kind: cephname.DaemonTools, ID: "n1", Node: "n1"})
+}
+
+// TestDecide_wipesNoneThatComesBack: consent to a wipe that was given before the OSD was made says nothing of the OSD, and neither is a clean disk taken in its place.
+func TestDecide_wipesNoneThatComesBack(t *testing.T) {
+	const path = "/dev/disk/by-path/b"
+	for name, change := range map[string]func(o *Observation, uuid string){
+		"it comes on record":              func(*Observation, string) {},
+		"nobody knows what is on it":      func(o *Observation, uuid string) { delete(o.Verdicts, uuid) },
+		"it carries something else":       func(o *Observation, uuid string) { o.Verdicts[uuid] = osd.Verdict{Kind: osd.Other} },
+		"what Ceph said is old":           func(o *Observation, _ string) { o.Current = false },
+		"Ceph said nothing since a start": func(o *Observation, _ string) { o.Ceph, o.Current = nil, false },
+		"another OSD is on record, and Ceph says nothing": func(o *Observation, _ string) {
+			o.World.Members[0].Spec.Ceph.OSDs = []v1alpha1.MemberOSD{{UUID: diskUUID, Path: "/dev/sdz", Serial: "z", Size: 1}}
+			o.Ceph, o.Current = nil, false
+		},
+	} {
+		o, uuid := forgotten(t)
+		o.Cluster.Spec.Devices = &v1alpha1.DeviceSelector{Wipe: []v1alpha1.WipeConsent{{Host: "n1", Path: path}}}
+		d := &o.Nodes["n1"].Devices[0]
+		d.Links, d.Wipeable = []string{path}, true
+		change(&o, uuid)
+		for _, s := range New(o).Decide(backend.Member{Node: "n1", Object: o.World.Members[0]}).Steps {
+			if s := s.(Step); s.Does != v1alpha1.ActionAdoptOSD {
+				t.Errorf("%s: %s of %+v", name, s.Does, s.Devices)
+			}
+		}
+	}
+}
+
+// TestFacts_unrecorded: a host whose disks may carry an OSD of the Cluster is not empty, even if nothing is on record.
+func TestFacts_unrecorded(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(o *Observation)
+		want   nodestate.Data
+	}{
+		"it carries one":                 {func(*Observation) {}, nodestate.DataPresent},
+		"nobody has looked":              {func(o *Observation) { o.Verdicts = nil }, nodestate.DataPresent},
+		"Ceph has not said anything":     {func(o *Observation) { o.Ceph, o.Current = nil, false }, nodestate.DataUnknown},
+		"the monitors do not know it":    {func(o *Observation) { o.Ceph.Map.OSDs = nil }, nodestate.DataAbsent},
+		"a person keeps the disk out":    {func(o *Observation) { o.World.Members[0].Spec.Retire = []v1alpha1.RetiredDevice{{Path: "/dev/sdb"}} }, nodestate.DataAbsent},
+		"all of the Cluster is given up": {func(o *Observation) { o.Cluster.Annotations[v1alpha1.AnnotationCephRemoved] = string(o.Cluster.UID) }, nodestate.DataAbsent},
+	} {
+		o, _ := forgotten(t)
+		tt.change(&o)
+		if got := New(o).Facts("n1").Data; got != tt.want {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
 }

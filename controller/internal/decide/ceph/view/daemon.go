@@ -6,6 +6,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/ceph/option"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
@@ -180,7 +181,7 @@ func (v *View) serve(p *plan, f ceph.Facts) {
 	case t.Filesystem == ceph.Unknown:
 		p.wait("Whether the filesystem is there cannot be read.")
 		return
-	case t.Filesystem == ceph.Yes && t.Group == ceph.Unknown && Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed):
+	case t.Filesystem == ceph.Yes && t.Group == ceph.Unknown && noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephServed):
 		p.wait("Whether the group of the volumes is there cannot be read: no metadata server serves yet, or Ceph did not answer.")
 		return
 	}
@@ -191,7 +192,7 @@ func (v *View) serve(p *plan, f ceph.Facts) {
 	}
 	monitors := strings.Join(at, ",")
 	// A record that got lost is written again: it alone keeps the volumes when the Cluster is deleted.
-	if t.Filesystem == ceph.Yes && t.Group == ceph.Yes && v.seen.Workloads.Client == monitors && Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed) {
+	if t.Filesystem == ceph.Yes && t.Group == ceph.Yes && v.seen.Workloads.Client == monitors && noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephServed) {
 		return
 	}
 	s := v.whole(v1alpha1.ActionServeFilesystem, "", "The pools are there.")

@@ -12,6 +12,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephvolume"
@@ -46,7 +47,7 @@ func (v *View) found(node string, r v1alpha1.MemberCeph) backend.Finding {
 			waits = append(waits, string(o.Path))
 		}
 	}
-	told, served := v.waits(node), Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed)
+	told, served := v.waits(node), noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephServed)
 	switch {
 	case len(r.OSDs) == 0:
 		return backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonNoCleanDevice, Message: "has no disk that can become an OSD"}
@@ -54,7 +55,7 @@ func (v *View) found(node string, r v1alpha1.MemberCeph) backend.Finding {
 		return backend.Finding{}
 	case len(told) > 0 && served:
 		return backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonOSDWaiting, Message: backend.Shorten(told, 5)}
-	case served && !v.seen.Current:
+	case served && (!v.seen.Current || v.seen.Ceph.Map == nil):
 		if f := v.unasked(r); !f.IsZero() {
 			return f
 		}
@@ -175,7 +176,7 @@ func (v *View) volumesPresent() metav1.Condition {
 
 // missing names the PersistentVolumes that have to be there, and whose volumes are not in the filesystem, or in that of no Cluster. Without a list that is current nobody knows of the former.
 func (v *View) missing(current bool) (gone, foreign []string) {
-	own := string(v.seen.Cluster.UID)
+	own := v.seen.Cluster.FSID()
 	for _, at := range v.seen.World.Volumes {
 		for _, volume := range at {
 			id, err := cephvolume.Parse(volume.Handle)
@@ -200,8 +201,12 @@ func (v *View) missing(current bool) (gone, foreign []string) {
 // PersistentVolume counts whatever its age and phase: a restore makes it a moment before the Cluster, and binds it later. The Cluster makes no Ceph cluster
 // beside them (backends.md section 2, rule 12): that one would take the clean disks, and with them the room that the earlier one needs to heal.
 func (v *View) earlier() string {
-	if Noted(v.seen.Cluster, v1alpha1.AnnotationCephKeys) || v.deleting() {
+	c := v.seen.Cluster
+	if noted.Is(c, v1alpha1.AnnotationCephKeys) || v.deleting() {
 		return ""
+	}
+	if twin := v.twin(c.FSID()); twin != "" {
+		return fmt.Sprintf("Nothing is begun: the Ceph cluster %s, which spec.ceph.takeUp names, is that of Cluster %s.", c.FSID(), twin)
 	}
 	var of, named []string
 	for _, at := range v.seen.World.Volumes {
@@ -217,13 +222,23 @@ func (v *View) earlier() string {
 	slices.Sort(of)
 	slices.Sort(named)
 	return fmt.Sprintf("No Ceph cluster is made, and no disk is taken: PersistentVolumes name volumes of the Ceph cluster %s, which no Cluster has any more: %s. "+
-		"Restore the API server with the Cluster of that UID. If the volumes are not needed, give the PersistentVolumes the reclaim policy Retain, and delete their claims and them.",
+		"Restore the API server with the Cluster of that UID, or delete this Cluster and make it with spec.ceph.takeUp. If the volumes are not needed, give the PersistentVolumes the reclaim policy Retain, and delete their claims and them.",
 		backend.Shorten(slices.Compact(of), 3), backend.Shorten(named, 10))
 }
 
-// living reports whether the Cluster, or another storage, has a UID: its Ceph cluster has that FSID.
+// twin is the name of another Cluster whose Ceph cluster has an FSID; empty if there is none.
+func (v *View) twin(fsid string) string {
+	for _, o := range v.seen.World.Others {
+		if c, is := o.(*v1alpha1.Cluster); is && c.FSID() == fsid {
+			return c.Name
+		}
+	}
+	return ""
+}
+
+// living reports whether the Ceph cluster of the Cluster, or of another one, has an FSID.
 func (v *View) living(fsid string) bool {
-	return fsid == string(v.seen.Cluster.UID) || slices.ContainsFunc(v.seen.World.Others, func(o v1alpha1.Storage) bool { return string(o.GetUID()) == fsid })
+	return fsid == v.seen.Cluster.FSID() || v.twin(fsid) != ""
 }
 
 // unserved reports whether a check says that placement groups serve nothing, for about a minute or for good. Ceph only warns of it, and whatever is in them hangs.

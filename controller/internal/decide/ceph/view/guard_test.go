@@ -9,6 +9,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -131,7 +132,7 @@ func TestBlocklist(t *testing.T) {
 	} {
 		o := joined(v1alpha1.ClusterSpec{})
 		o.Ceph.Blocked, o.Clients = tt.blocked, []ceph.Client{{Node: "n9", Addresses: []string{"10.0.0.9"}, Boot: "one", Machine: "m"}}
-		text, err := BlockedText(o.Cluster, tt.record)
+		text, err := noted.BlockedText(o.Cluster, tt.record)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,13 +4,17 @@
 package view
 
 import (
+	"slices"
 	"time"
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
+	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/controller/internal/decide/ceph/preflight"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/nodestate"
 	"quarry.storage/quarry/pkg/osd"
 )
 
@@ -27,6 +31,8 @@ type Observation struct {
 	Machines map[string]preflight.Machine
 	// Verdicts say what a disk on record is, by the UUID of its OSD. One that nobody could look at is missing.
 	Verdicts map[string]osd.Verdict
+	// Keyless says, by UUID, what the Secret of an encrypted OSD lacks that is on no record; one that has its key is not in it.
+	Keyless map[string]string
 	// Missing says since when, without a break, the agent of a host that runs tells of no such disk, by the UUID of its OSD.
 	Missing map[string]time.Time
 	// Clients are all nodes: each may have the filesystem mounted.
@@ -124,4 +130,56 @@ type Told struct {
 	Listed time.Time
 	// Rest says, by host, whether all of its OSDs may be stopped at once. Of hosts that nobody asked about it says nothing.
 	Rest map[string]ceph.Answer
+}
+
+// kept reports whether a person keeps a disk out of all storages.
+func (v *View) kept(u osdrecord.Unrecorded) bool {
+	return slices.ContainsFunc(slices.Concat(v.seen.World.Members, v.seen.World.OtherMembers), func(m *v1alpha1.Member) bool {
+		return string(m.Spec.Node) == u.Node && slices.ContainsFunc(m.Spec.Retire, u.Device.Retired)
+	})
+}
+
+// mapped reports whether Ceph says now which OSDs it has.
+func (v *View) mapped() bool { return v.seen.Current && v.seen.Ceph != nil && v.seen.Ceph.Map != nil }
+
+// holds says whether a host without anything on record holds data: an OSD that is on no record, or may be one.
+func (v *View) holds(host string) nodestate.Data {
+	if noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephRemoved) {
+		return nodestate.DataAbsent
+	}
+	for _, u := range v.Unrecorded() {
+		if u.Node == host && !v.kept(u) {
+			return nodestate.DataPresent
+		}
+	}
+	carries := func(d decide.Device) bool {
+		return d.Type == "disk" && (d.RefusedFor(v1alpha1.RefusalCeph) || d.RefusedFor(v1alpha1.RefusalEncrypted))
+	}
+	if n := v.seen.Nodes[host]; noted.Formed(v.seen.Cluster) && !v.mapped() && n.Up() && slices.ContainsFunc(n.Devices, carries) {
+		return nodestate.DataUnknown
+	}
+	return nodestate.DataAbsent
+}
+
+// Unrecorded are the disks that may carry OSDs which the monitors know, and no Member has on record.
+func (v *View) Unrecorded() []osdrecord.Unrecorded {
+	if v.seen.Ceph == nil || noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephRemoved) {
+		return nil
+	}
+	return osdrecord.Find(string(v.seen.Cluster.UID), v.seen.Cluster.FSID(), v.seen.Nodes, slices.Concat(v.seen.World.Members, v.seen.World.OtherMembers), v.seen.Ceph.Map)
+}
+
+// forgotten counts the OSDs that the disks of a host may carry, and that are on no record.
+func (v *View) forgotten(host string) (n int) {
+	for _, u := range v.Unrecorded() {
+		if u.Node == host {
+			n++
+		}
+	}
+	return n
+}
+
+// mayBeOurs reports whether a disk looks like an OSD's, while Ceph does not say which OSDs it has. It is not wiped meanwhile, whoever consented to that.
+func (v *View) mayBeOurs(d decide.Device) bool {
+	return noted.Formed(v.seen.Cluster) && !v.mapped() && (d.RefusedFor(v1alpha1.RefusalCeph) || d.RefusedFor(v1alpha1.RefusalEncrypted))
 }

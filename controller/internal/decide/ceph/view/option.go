@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
 	"quarry.storage/quarry/controller/internal/decide/class"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
@@ -92,6 +93,42 @@ func (v *View) dashboard(p *plan, f ceph.Facts) {
 		s := v.whole(v1alpha1.ActionServeDashboard, "", "The dashboard has no user yet, or another manager serves it now.")
 		s.Text = (*f.Daemons)[i].Name
 		p.step(s)
+	}
+}
+
+// config is the configuration file as it is wanted.
+func (v *View) config() string {
+	_, listening := v.monitors()
+	if len(listening) == 0 {
+		listening = v.toldAt()
+	}
+	copies := v.replicas()
+	return cephpod.Config(v.seen.Cluster.FSID(), listening, copies, ceph.MinSize(copies), v.shareHost())
+}
+
+// toldOf are the monitors that the spec names of a Ceph cluster that is taken up.
+func (v *View) toldOf() []v1alpha1.CephTakeUpMonitor {
+	c := v.seen.Cluster
+	if !c.TakesUp() || c.Spec.Ceph == nil || c.Spec.Ceph.TakeUp == nil {
+		return nil
+	}
+	return c.Spec.Ceph.TakeUp.Monitors
+}
+
+// toldAt are these monitors as others are told of them: their pods may run already.
+func (v *View) toldAt() (out []cephpod.Monitor) {
+	for _, m := range v.toldOf() {
+		if at := v.seen.Addresses[string(m.Host)]; at != "" {
+			out = append(out, cephpod.Monitor{Name: m.Name, Address: at})
+		}
+	}
+	return out
+}
+
+// ignored tells of a Ceph cluster that the spec names, and that is not taken up: the Cluster has one already.
+func (v *View) ignored(p *plan) {
+	if s := v.seen.Cluster.Spec.Ceph; s != nil && s.TakeUp != nil && s.TakeUp.FSID != v.seen.Cluster.FSID() {
+		p.wait("spec.ceph.takeUp is not obeyed: the Cluster has the Ceph cluster %s already.", v.seen.Cluster.FSID())
 	}
 }
 

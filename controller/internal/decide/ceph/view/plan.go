@@ -10,6 +10,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
@@ -31,7 +32,7 @@ func (p *plan) wait(format string, args ...any) {
 
 // whole is a step of the whole, on a host or on none.
 func (v *View) whole(action, host, why string) Step {
-	return Step{Does: action, Cluster: v.seen.Cluster.Name, UID: string(v.seen.Cluster.UID), Through: host, Why: why}
+	return Step{Does: action, Cluster: v.seen.Cluster.Name, UID: string(v.seen.Cluster.UID), FSID: v.seen.Cluster.FSID(), Through: host, Why: why}
 }
 
 // decide makes the plan: each step as soon as it is possible, whatever was done before.
@@ -56,20 +57,20 @@ func (v *View) decide() plan {
 	// What waits for a person binds the steps after it: no client stays unblocked because a dead disk is to be replaced.
 	slices.SortStableFunc(p.steps, func(a, b Step) int { return cmp.Compare(a.rank(), b.rank()) })
 	// While Ceph does not answer nobody knows what is left to do: a plan that waits for its approval is not over. What guards is decided without an answer as well.
-	p.silent = !slices.ContainsFunc(p.steps, func(s Step) bool { return backend.Guards(s) == "" }) && !v.seen.Current && Noted(v.seen.Cluster, v1alpha1.AnnotationCephFormed)
+	p.silent = !slices.ContainsFunc(p.steps, func(s Step) bool { return backend.Guards(s) == "" }) && !v.seen.Current && noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephFormed)
 	return p
 }
 
 // guard keeps data from harm, whatever else is under way: a Cluster whose deletion waits for its volumes serves them. Once nothing of it is wanted any more,
 // there is nothing to guard.
 func (v *View) guard(p *plan) {
-	if v.deleting() && Noted(v.seen.Cluster, v1alpha1.AnnotationCephRemoved) {
+	if v.deleting() && noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephRemoved) {
 		return
 	}
 	current := v.current()
 	v.budget(p)
 	plans := []ceph.Plan{v.planFence(current)}
-	if current.Quorum != nil && Noted(v.seen.Cluster, v1alpha1.AnnotationCephFormed) {
+	if current.Quorum != nil && noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephFormed) {
 		plans = append(plans, v.planFlags(v.hosts(), current))
 	}
 	v.add(p, plans...)
@@ -97,8 +98,8 @@ func (v *View) add(p *plan, plans ...ceph.Plan) {
 
 // prepared sees to the keys and the configuration, which come before all else. It reports whether they are there.
 func (v *View) prepared(p *plan) bool {
-	w, noted := v.seen.Workloads, Noted(v.seen.Cluster, v1alpha1.AnnotationCephKeys)
-	if noted && !w.Keys {
+	w, made := v.seen.Workloads, noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephKeys)
+	if made && !w.Keys {
 		p.wait("The Secret %s in namespace %s is gone. The daemons know the keys that were in it, so none are made anew: restore it.", cephname.Keys(v.seen.Cluster.Name), cephname.Namespace)
 		return false
 	}
@@ -106,19 +107,17 @@ func (v *View) prepared(p *plan) bool {
 		p.wait("%s", why)
 		return false
 	}
-	if want := v.config(); !noted || w.Config != want {
+	if v.seen.Cluster.TakesUp() && !w.Keys {
+		p.wait("The Secret %s in namespace %s has to have the keys of the Ceph cluster that is taken up, and the label %s=%s: restore it. None are made: the daemons know those that were in it.",
+			cephname.Keys(v.seen.Cluster.Name), cephname.Namespace, cephname.LabelFSID, v.seen.Cluster.FSID())
+		return false
+	}
+	if want := v.config(); !made || w.Config != want {
 		s := v.whole(v1alpha1.ActionPrepareCeph, "", "The daemons need their keys, and where the monitors are.")
 		s.Text = want
 		p.step(s)
 	}
-	return noted
-}
-
-// config is the configuration file as it is wanted.
-func (v *View) config() string {
-	_, listening := v.monitors()
-	copies := v.replicas()
-	return cephpod.Config(string(v.seen.Cluster.UID), listening, copies, ceph.MinSize(copies), v.shareHost())
+	return made
 }
 
 // unsaid tells what Ceph did not say.
@@ -134,9 +133,9 @@ func (v *View) unsaid(p *plan) {
 // facts has the rules about Ceph decide.
 func (v *View) facts(p *plan) {
 	hosts, current := v.hosts(), v.current()
-	formed := Noted(v.seen.Cluster, v1alpha1.AnnotationCephFormed)
+	formed, seen := noted.Formed(v.seen.Cluster), noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephFormed)
 	first := slices.IndexFunc(v.seen.Workloads.Daemons, func(w Workload) bool { return w.First })
-	if current.Quorum != nil && (!formed || first >= 0) {
+	if current.Quorum != nil && (!seen || first >= 0) {
 		s := v.whole(v1alpha1.ActionFormCeph, "", "The monitors were seen as a quorum: from now on none is made that knows no other.")
 		if first >= 0 {
 			s.Daemon, _ = v.wanted(v.seen.Workloads.Daemons[first])
@@ -147,6 +146,7 @@ func (v *View) facts(p *plan) {
 	v.unsaid(p)
 	v.tellUnable(p, hosts)
 	v.nameless(p)
+	v.ignored(p)
 	plans := []ceph.Plan{v.planMonitors(hosts, formed, current)}
 	if formed && current.Quorum != nil {
 		v.options(p)
@@ -172,6 +172,11 @@ func (v *View) planMonitors(hosts []ceph.Host, formed bool, f ceph.Facts) ceph.P
 	}
 	w := v.wantedMonitors(v.able(hosts, cephname.DaemonMonitor))
 	w.Next, w.Formed, w.Deployed = v.next(), formed, &names
+	if c := v.seen.Cluster; c.TakesUp() && !noted.Is(c, v1alpha1.AnnotationCephFormed) {
+		for _, m := range v.toldOf() {
+			w.Known = append(w.Known, ceph.MonitorRecord{Name: m.Name, Host: string(m.Host)})
+		}
+	}
 	return ceph.PlanMonitors(w, f)
 }
 
@@ -195,7 +200,7 @@ func (v *View) planOSDs(hosts []ceph.Host, f ceph.Facts) ceph.Plan {
 }
 
 func (v *View) planPools(f ceph.Facts) ceph.Plan {
-	w := ceph.Pools{Replicas: v.replicas(), Served: Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed), ShareHost: v.shareHost()}
+	w := ceph.Pools{Replicas: v.replicas(), Served: noted.Served(v.seen.Cluster), ShareHost: v.shareHost()}
 	if f.Map != nil && slices.ContainsFunc(f.Map.Pools, func(p ceph.Pool) bool { return p.Name == cephname.PoolManager }) {
 		w.Names = append(w.Names, cephname.PoolManager)
 	}
@@ -216,11 +221,11 @@ func (v *View) planFlags(hosts []ceph.Host, f ceph.Facts) ceph.Plan {
 
 // planFence is about the clients of nodes that are out of service. Before the filesystem is made there are none.
 func (v *View) planFence(f ceph.Facts) ceph.Plan {
-	records, err := Blocked(v.seen.Cluster)
+	records, err := noted.Blocked(v.seen.Cluster)
 	if err != nil {
 		return ceph.Plan{Waits: []string{fmt.Sprintf("Which clients are blocked cannot be read: %v.", err)}}
 	}
-	if !Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed) && len(records) == 0 {
+	if !noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephServed) && len(records) == 0 {
 		return ceph.Plan{}
 	}
 	return ceph.PlanFence(ceph.Fence{Clients: v.seen.Clients, Records: records}, f)
@@ -257,7 +262,7 @@ func (v *View) translate(p *plan, s ceph.Step) {
 			return
 		}
 		// Once the monitors were seen none is made that knows no other.
-		d.Image, d.First = v.pods().Image, v.seen.Workloads.Daemons[i].First && !Noted(v.seen.Cluster, v1alpha1.AnnotationCephFormed)
+		d.Image, d.First = v.pods().Image, v.seen.Workloads.Daemons[i].First && !noted.Formed(v.seen.Cluster)
 		out.Daemon = d
 	}
 	p.step(out)

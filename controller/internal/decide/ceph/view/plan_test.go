@@ -7,6 +7,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 )
@@ -31,7 +32,7 @@ func TestWhole_whatWaitsHoldsNothingBack(t *testing.T) {
 // TestWhole_release: the address of a node that is gone is let go by a person alone.
 func TestWhole_release(t *testing.T) {
 	o := joined(v1alpha1.ClusterSpec{})
-	text, err := BlockedText(o.Cluster, []ceph.Blocked{{Node: "n9", Address: "10.0.0.9", Boot: "one"}})
+	text, err := noted.BlockedText(o.Cluster, []ceph.Blocked{{Node: "n9", Address: "10.0.0.9", Boot: "one"}})
 	if err != nil {
 		t.Fatal(err)
 	}

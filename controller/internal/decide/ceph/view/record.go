@@ -2,11 +2,8 @@ package view
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,43 +12,12 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
-	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 	"quarry.storage/quarry/pkg/osd"
 )
-
-// Noted reports whether an annotation of a Cluster is its own record: one that a manifest brought along has another UID.
-func Noted(c *v1alpha1.Cluster, annotation string) bool {
-	return c.Annotations[annotation] == string(c.UID)
-}
-
-// Blocked returns which clients are blocked by the record of a Cluster.
-func Blocked(c *v1alpha1.Cluster) ([]ceph.Blocked, error) {
-	text, ours := strings.CutPrefix(c.Annotations[v1alpha1.AnnotationCephBlocked], string(c.UID)+"/")
-	if !ours || c.UID == "" {
-		return nil, nil
-	}
-	var out []ceph.Blocked
-	if err := json.Unmarshal([]byte(text), &out); err != nil {
-		return nil, fmt.Errorf("annotation %s: %w", v1alpha1.AnnotationCephBlocked, err)
-	}
-	for i := range out {
-		// A kernel or a firmware of another version may write the UUID of the same machine otherwise.
-		out[i].Machine = decide.Spelled(out[i].Machine)
-	}
-	return out, nil
-}
-
-// BlockedText is what Blocked reads; empty for none.
-func BlockedText(c *v1alpha1.Cluster, records []ceph.Blocked) (string, error) {
-	if len(records) == 0 {
-		return "", nil
-	}
-	text, err := json.Marshal(records)
-	return string(c.UID) + "/" + string(text), err
-}
 
 // member returns the Member of a node; nil when there is none.
 func (v *View) member(node string) *v1alpha1.Member { return v.members[node] }
@@ -224,48 +190,67 @@ func (v *View) numberOf(uuid string) string {
 }
 
 // adopt is what puts OSDs on record that the monitors know, that no Member has on record, and that disks of a host carry: those that are younger than the backup which the API server was restored from.
-// Until they are on record no daemon of theirs is deployed. Whatever becomes of them later, nothing is lost by it. An OSD that runs without a Deployment is somebody else's doing, and one that two hosts seem
-// to have is on neither for sure.
-func (v *View) adopt(m backend.Member) (steps []backend.Step) {
-	all := v.Unrecorded()
-	for _, u := range all {
-		twice := slices.ContainsFunc(all, func(x osdrecord.Unrecorded) bool { return x.Node != u.Node && x.Record.UUID == u.Record.UUID })
-		retired := slices.ContainsFunc(v.retired(m), func(x disk.Retired) bool { return u.Device.Retired(x.Device) })
-		foreign := u.OSD.Up && v.deployedOSD(u.Record.UUID) != ceph.Yes
-		if u.Node != m.Node || twice || retired || foreign || !v.seen.Current || v.seen.Verdicts[u.Record.UUID].Kind != osd.Ready {
+// Until they are on record no daemon of theirs is deployed. Whatever becomes of them later, nothing is lost by it. It says of the others why they are left as they are.
+func (v *View) adopt(m backend.Member) (steps []backend.Step, not []string) {
+	for _, u := range v.Unrecorded() {
+		if u.Node != m.Node {
+			continue
+		}
+		if why := v.unadoptable(u); why != "" {
+			not = append(not, fmt.Sprintf("osd.%d on %s is on no record, and is left as it is: %s", u.OSD.ID, u.Device.Path, why))
 			continue
 		}
 		steps = append(steps, Step{
-			Does: v1alpha1.ActionAdoptOSD, Cluster: v.seen.Cluster.Name, UID: string(v.seen.Cluster.UID), On: m.Node, Member: m.Object.Name,
+			Does: v1alpha1.ActionAdoptOSD, Cluster: v.seen.Cluster.Name, UID: string(v.seen.Cluster.UID), FSID: v.seen.Cluster.FSID(), On: m.Node, Member: m.Object.Name,
 			Ceph:    ceph.Step{Do: ceph.AdoptOSD, Host: m.Node, Path: u.Device.Path, UUID: u.Record.UUID, ID: u.OSD.ID},
 			Devices: []decide.Device{u.Device}, Encrypted: u.Record.Encrypted, Why: "The monitors know the OSD on the disk, and the Cluster has no record of it.",
 		})
 	}
-	return steps
+	return steps, not
 }
 
-// Unrecorded are the disks that may carry OSDs which the monitors know, and no Member has on record.
-func (v *View) Unrecorded() []osdrecord.Unrecorded {
-	if v.seen.Ceph == nil || v.deleting() {
-		return nil
+// unadoptable says why an OSD does not come on record; empty if it does. One that runs without a Deployment is somebody else's doing, and one whose disk two hosts see, or saw, may run on the other one.
+func (v *View) unadoptable(u osdrecord.Unrecorded) string {
+	verdict, looked := v.seen.Verdicts[u.Record.UUID]
+	twice := slices.ContainsFunc(v.Unrecorded(), func(x osdrecord.Unrecorded) bool { return x.Node != u.Node && x.Record.UUID == u.Record.UUID })
+	switch {
+	case !v.mapped():
+		return "Ceph does not say now which OSDs it has"
+	case twice || u.Device.RefusedFor(v1alpha1.RefusalSharedDisk):
+		return "another host sees the disk, too, or saw it"
+	case v.kept(u):
+		return "spec.retire of a Member names its disk"
+	case u.OSD.Up && v.deployedOSD(u.Record.UUID) != ceph.Yes:
+		return "it runs, and nothing of the Cluster deploys it"
+	case !looked:
+		return "its agent has not said what is on the disk"
+	case verdict.Kind != osd.Ready && (verdict.Kind != osd.Unfinished || !u.OSD.New):
+		return or(verdict.Message, "its agent does not say what is on the disk")
 	}
-	return osdrecord.Find(string(v.seen.Cluster.UID), v.seen.Nodes, slices.Concat(v.seen.World.Members, v.seen.World.OtherMembers), v.seen.Ceph.Map)
+	return v.seen.Keyless[u.Record.UUID]
 }
 
-// MonitorsMade is how many monitors a Cluster ever gave a name to, as far as its own record and those of its Members say: the former may be lost.
-func MonitorsMade(c *v1alpha1.Cluster, members []v1alpha1.Member) int {
-	made := 0
-	uid, count, ok := strings.Cut(c.Annotations[v1alpha1.AnnotationCephMonitors], "/")
-	if n, err := strconv.Atoi(count); ok && err == nil && uid == string(c.UID) {
-		made = max(made, n)
-	}
-	for i := range members {
-		r := record(&members[i])
-		for _, name := range slices.Concat(r.Swept, monitorOf(r)) {
-			made = max(made, cephname.Number(name)+1)
+// unrecorded is a node without the devices that are on record already, of this or of another Cluster, and without those that may carry an OSD which is on no record.
+func (v *View) unrecorded(host string, n decide.Node, r v1alpha1.MemberCeph) decide.Node {
+	taken := slices.Clone(r.OSDs)
+	for _, m := range v.seen.World.OtherMembers {
+		if string(m.Spec.Node) == host {
+			taken = append(taken, record(m).OSDs...)
 		}
 	}
-	return made
+	for _, u := range v.Unrecorded() {
+		if u.Node == host {
+			taken = append(taken, u.Record)
+		}
+	}
+	out := n
+	out.Devices = slices.DeleteFunc(slices.Clone(n.Devices), func(d decide.Device) bool {
+		return slices.ContainsFunc(taken, func(o v1alpha1.MemberOSD) bool {
+			had, there := osdrecord.Device(n, o)
+			return there && had.KernelName == d.KernelName
+		})
+	})
+	return out
 }
 
 // next is the name of the next monitor, which none that anybody has ever seen has.
@@ -274,7 +259,7 @@ func (v *View) next() string {
 	for _, m := range v.members {
 		members = append(members, *m)
 	}
-	made := MonitorsMade(v.seen.Cluster, members)
+	made := noted.MonitorsMade(v.seen.Cluster, members)
 	for _, d := range v.of(cephname.DaemonMonitor) {
 		made = max(made, cephname.Number(d.ID)+1)
 	}

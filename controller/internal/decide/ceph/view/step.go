@@ -15,8 +15,8 @@ import (
 type Step struct {
 	// Does is one of the constants v1alpha1.ActionXxx.
 	Does string
-	// Cluster is the name, UID the UID of the Cluster.
-	Cluster, UID string
+	// Cluster is the name, UID the UID of the Cluster, FSID that of its Ceph cluster.
+	Cluster, UID, FSID string
 	// On is the host whose Member decides about the step; empty for one of the whole. Through is the host that a step of the whole runs on.
 	On, Through string
 	// Member is the name of the Member whose record the step is about.
@@ -117,7 +117,7 @@ func (s Step) rank() int {
 // Digest identifies the step by what it does to what. The making of an OSD is left out: the agent compares it, and a disk that was cleared just before a process died has none any more.
 func (s Step) Digest() string {
 	c := s.Ceph
-	out := []string{s.Does, s.UID, s.On, s.Through, s.Member, c.String(), string(c.Do), c.Path, fmt.Sprint(c.First, c.Fresh), s.Daemon.Kind, s.Daemon.ID, s.Daemon.Node, s.Daemon.UUID, s.Daemon.Image, s.Text}
+	out := []string{s.Does, s.UID, s.FSID, s.On, s.Through, s.Member, c.String(), string(c.Do), c.Path, fmt.Sprint(c.First, c.Fresh), s.Daemon.Kind, s.Daemon.ID, s.Daemon.Node, s.Daemon.UUID, s.Daemon.Image, s.Text}
 	if s.Does == v1alpha1.ActionSetBudget {
 		out = append(out, fmt.Sprint(s.Budget))
 	}

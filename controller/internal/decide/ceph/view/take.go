@@ -9,6 +9,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/controller/internal/decide/ceph/preflight"
 	"quarry.storage/quarry/controller/internal/decide/disk"
@@ -33,21 +34,31 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 		h.Finding = backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonVolumesMissing, Message: "its disks are left alone. " + why}
 		return nil
 	}
+	// What Ceph has on the disks of a host without a record nobody knows before Ceph says it.
+	if noted.Formed(v.seen.Cluster) && len(r.OSDs) == 0 && !v.mapped() {
+		h.Finding = backend.Finding{Kind: backend.Busy, Reason: v1alpha1.ReasonPreparing, Message: "its disks are left alone until Ceph says which OSDs it has"}
+		return nil
+	}
+	joined := disk.HasJoined(r) || v.forgotten(m.Node) > 0
 	choice := disk.Select(disk.Input{
-		Host: m.Node, Claim: claimOf(v.seen.Cluster, m.Node, disk.HasJoined(r)), Node: v.unrecorded(m.Node, node, r), Now: v.seen.Now, Rivals: v.rivals(m.Node),
+		Host: m.Node, Claim: claimOf(v.seen.Cluster, m.Node, joined), Node: v.unrecorded(m.Node, node, r), Now: v.seen.Now, Rivals: v.rivals(m.Node),
 		Retired: v.retired(m), Recorded: disk.RecordsOf(v.seen.World.GlusterNodes), Unread: v.seen.World.Unread, Elsewhere: v.elsewhere(m.Node),
 	})
 	h.Unread = choice.Unread
+	choice.Wipe = slices.DeleteFunc(choice.Wipe, v.mayBeOurs)
 	// What can be no OSD is not wiped either, and needs no memory.
 	wiped, small := v.fitting(m.Node, choice.Wipe)
 	taken, not := v.fitting(m.Node, choice.Take)
 	small, taken = append(not, small...), inPlace(r, slices.Concat(taken, wiped))
+	wiped = slices.DeleteFunc(wiped, func(d decide.Device) bool {
+		return !slices.ContainsFunc(taken, func(x decide.Device) bool { return x.KernelName == d.KernelName })
+	})
 	// Before the host can run the daemons nothing is wiped, and nothing is put on record.
 	if no := v.unableToTake(m.Node, len(taken)); !no.IsZero() {
 		h.Finding, h.Wake = backend.Finding{Kind: backend.Bad, Reason: no.Reason, Message: no.Message}, choice.Wake
 		return nil
 	}
-	step := Step{Cluster: v.seen.Cluster.Name, UID: string(v.seen.Cluster.UID), On: m.Node, Member: m.Object.Name}
+	step := Step{Cluster: v.seen.Cluster.Name, UID: string(v.seen.Cluster.UID), FSID: v.seen.Cluster.FSID(), On: m.Node, Member: m.Object.Name}
 	for _, d := range wiped {
 		s := step
 		s.Does, s.Devices, s.Why = v1alpha1.ActionWipeDevice, []decide.Device{d}, "The spec consents to it: "+disk.Why(d)
@@ -56,6 +67,16 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 	if len(taken) > 0 {
 		h.Steps = append(h.Steps, v.taking(step, taken))
 	}
+	v.tellUntaken(node, r, choice, small, h)
+	h.Wake = choice.Wake
+	for _, d := range choice.Passed {
+		passed = append(passed, d.String())
+	}
+	return passed
+}
+
+// tellUntaken says which disks are not taken that the spec names, and why a host without an OSD has none.
+func (v *View) tellUntaken(node decide.Node, r v1alpha1.MemberCeph, choice disk.Choice, small []string, h *backend.Host) {
 	var problems []string
 	choice.Problems = slices.DeleteFunc(choice.Problems, func(p disk.Refused) bool { return osdrecord.HasTaken(node, r, p.Path) })
 	for _, p := range choice.Problems {
@@ -78,11 +99,6 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 		}
 		h.Finding = backend.Finding{Kind: kind, Reason: v1alpha1.ReasonNoCleanDevice, Message: "has no disk that can become an OSD" + because(why)}
 	}
-	h.Wake = choice.Wake
-	for _, d := range choice.Passed {
-		passed = append(passed, d.String())
-	}
-	return passed
 }
 
 // taking is the step that puts disks on record.
@@ -147,24 +163,6 @@ func (v *View) rivals(host string) []disk.Claim {
 	return out
 }
 
-// unrecorded is a node without the devices that are on record already, of this or of another Cluster.
-func (v *View) unrecorded(host string, n decide.Node, r v1alpha1.MemberCeph) decide.Node {
-	taken := slices.Clone(r.OSDs)
-	for _, m := range v.seen.World.OtherMembers {
-		if string(m.Spec.Node) == host {
-			taken = append(taken, record(m).OSDs...)
-		}
-	}
-	out := n
-	out.Devices = slices.DeleteFunc(slices.Clone(n.Devices), func(d decide.Device) bool {
-		return slices.ContainsFunc(taken, func(o v1alpha1.MemberOSD) bool {
-			had, there := osdrecord.Device(n, o)
-			return there && had.KernelName == d.KernelName
-		})
-	})
-	return out
-}
-
 // retired are the devices of the host that no storage takes.
 func (v *View) retired(m backend.Member) []disk.Retired {
 	var out []disk.Retired
@@ -221,7 +219,7 @@ func (v *View) unable(node string, more map[string]int) preflight.Refusal {
 	}
 	// One that is given up counts as long as its pod is there: Kubernetes keeps the memory for it.
 	stay := slices.DeleteFunc(slices.Clone(record(v.member(node)).OSDs), func(o v1alpha1.MemberOSD) bool { return o.Replaced && v.deployedOSD(o.UUID) == ceph.No })
-	needs := []preflight.Need{{Name: "OSD", Count: len(stay) + more[cephname.DaemonOSD], Bytes: pods.Memory(cephname.DaemonOSD)}}
+	needs := []preflight.Need{{Name: "OSD", Count: len(stay) + v.forgotten(node) + more[cephname.DaemonOSD], Bytes: pods.Memory(cephname.DaemonOSD)}}
 	for _, k := range []struct{ kind, name string }{{cephname.DaemonMonitor, "monitor"}, {cephname.DaemonManager, "manager"}, {cephname.DaemonMetadata, "metadata server"}} {
 		n := preflight.Need{Name: k.name, Bytes: pods.Memory(k.kind)}
 		if more[k.kind] > 0 || v.has(node, k.kind) || v.short(k.kind) {

@@ -9,6 +9,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
@@ -26,8 +27,8 @@ func (v *View) tearDown(p *plan) {
 			return
 		}
 	}
-	if !Noted(v.seen.Cluster, v1alpha1.AnnotationCephRemoved) {
-		if v.volumesLeft(p) {
+	if !noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephRemoved) {
+		if v.volumesLeft(p) || v.stillAdopts(p) {
 			return
 		}
 		p.step(v.whole(v1alpha1.ActionTearDownCeph, "", "No volume is left."))
@@ -40,6 +41,17 @@ func (v *View) tearDown(p *plan) {
 	if len(p.steps) == 0 && len(p.waits) == 0 && v.seen.Workloads.Left {
 		p.step(v.whole(v1alpha1.ActionTearDownCeph, "", "Nothing of it runs any more: its keys and its configuration go."))
 	}
+}
+
+// stillAdopts reports whether OSDs come on record first, so that their disks are given back clean.
+func (v *View) stillAdopts(p *plan) bool {
+	for _, u := range v.Unrecorded() {
+		if v.unadoptable(u) == "" {
+			p.wait("osd.%d on %s of %s comes on record first, so that its disk is given back clean.", u.OSD.ID, u.Device.Path, u.Node)
+			return true
+		}
+	}
+	return false
 }
 
 // volumesLeft reports whether there are volumes, or nobody can say.
@@ -58,7 +70,7 @@ func (v *View) volumes() (names []string, known bool) {
 	switch {
 	case c.Annotations[v1alpha1.AnnotationRemove] == string(c.UID):
 		return nil, true
-	case !Noted(c, v1alpha1.AnnotationCephServed) && v.neverServed():
+	case !noted.Served(c) && v.neverServed():
 		return nil, true
 	case t == nil || !v.seen.Current || t.Subvolumes == nil:
 		return nil, false
@@ -80,7 +92,7 @@ func (v *View) neverServed() bool {
 
 // holding names the volumes that keep a Cluster which is being deleted, before anything of it is given up.
 func (v *View) holding() []string {
-	if !v.deleting() || Noted(v.seen.Cluster, v1alpha1.AnnotationCephRemoved) {
+	if !v.deleting() || noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephRemoved) {
 		return nil
 	}
 	names, known := v.volumes()

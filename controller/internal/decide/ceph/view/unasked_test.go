@@ -19,7 +19,7 @@ func TestFound_unasked(t *testing.T) {
 		says   string
 	}{
 		"it ran when Ceph said last":       {nil, 0, "", ""},
-		"it did not":                       {func(o *Observation) { o.Ceph.Map.OSDs[0].Up = false }, backend.Bad, v1alpha1.ReasonOSDWaiting, "did not run when Ceph said last how they are: osd.1 on /dev/sdb. That was said at 2001-09-09T01:46:40Z: " + silent},
+		"it did not":                       {func(o *Observation) { o.Ceph.Map.OSDs[0].Up = false }, backend.Bad, v1alpha1.ReasonOSDWaiting, "did not run when Ceph said last how they are: osd.1 on /dev/sdb. Ceph said that at 2001-09-09T01:46:40Z. Since then: " + silent},
 		"it did not, and Ceph is asked":    {func(o *Observation) { o.Ceph.Map.OSDs[0].Up, o.Asking = false, BeingAsked }, backend.Bad, v1alpha1.ReasonOSDWaiting, "did not run"},
 		"it never ran":                     {func(o *Observation) { o.Ceph.Map.OSDs[0].Up, o.Ceph.Map.OSDs[0].New = false, true }, backend.Busy, v1alpha1.ReasonPreparing, "its disks become OSDs"},
 		"Ceph did not know it":             {func(o *Observation) { o.Ceph.Map.OSDs = nil }, backend.Busy, v1alpha1.ReasonPreparing, "its disks become OSDs"},

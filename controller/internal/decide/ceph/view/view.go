@@ -9,6 +9,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
@@ -84,7 +85,7 @@ func (v *View) daemonOn(node string) bool {
 
 // empty reports whether nothing of a record is left. Once the Cluster is given up its flags go with it.
 func (v *View) empty(r v1alpha1.MemberCeph) bool {
-	r.NoOut = r.NoOut && !Noted(v.seen.Cluster, v1alpha1.AnnotationCephRemoved)
+	r.NoOut = r.NoOut && !noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephRemoved)
 	return empty(r)
 }
 
@@ -97,7 +98,7 @@ func (v *View) Facts(host string) backend.Facts {
 	case v.seen.Workloads == nil:
 		f.Data = nodestate.DataUnknown
 	case v.empty(r) && !v.daemonOn(host):
-		f.Data = nodestate.DataAbsent
+		f.Data = v.holds(host)
 	}
 	for _, o := range r.OSDs {
 		verdict, known := v.seen.Verdicts[o.UUID]
@@ -168,12 +169,18 @@ func (v *View) Decide(m backend.Member) backend.Host {
 		return h
 	case m.Flags.ShouldDestroy():
 		h.Finding = v.draining(m.Node, r)
+		h.Steps, _ = v.adopt(m)
 		return h
 	case m.Frozen:
 		return h
 	}
+	steps, not := v.adopt(m)
+	h.Steps = steps
 	passed := v.take(m, r, &h)
-	h.Steps = append(h.Steps, v.adopt(m)...)
+	if len(not) > 0 {
+		// More is at stake than with a disk that is not taken.
+		h.Finding = backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonOSDWaiting, Message: backend.Shorten(not, 5)}
+	}
 	if h.Finding.IsZero() && len(h.Steps) == 0 {
 		h.Finding = passing(v.found(m.Node, r), passed)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 )
@@ -18,7 +19,7 @@ import (
 // Whole returns what is to be done for the whole, and how it is.
 func (v *View) Whole([]backend.HostHealth) backend.Whole {
 	c := v.seen.Cluster
-	served := Noted(c, v1alpha1.AnnotationCephServed)
+	served := noted.Is(c, v1alpha1.AnnotationCephServed)
 	w := backend.Whole{
 		Silent: v.plan.silent, Serves: served && v.filesystem().Status == metav1.ConditionTrue,
 		Pending: "The StorageClass is made once the filesystem is served.",
@@ -83,17 +84,19 @@ func (v *View) stale() string {
 	if v.seen.Current || t == nil || v.seen.Now.Sub(t.At) < time.Minute {
 		return ""
 	}
-	return fmt.Sprintf(" That was said at %s: %s", t.At.UTC().Format(time.RFC3339), or(v.seen.Asking, "nobody could ask since."))
+	return fmt.Sprintf(" Ceph said that at %s. Since then: %s", t.At.UTC().Format(time.RFC3339), or(v.seen.Asking, "nobody could ask since."))
 }
 
 func (v *View) monitorsReady() metav1.Condition {
 	const t = v1alpha1.ConditionMonitorsReady
 	c, told := v.seen.Cluster, v.seen.Ceph
 	switch {
-	case v.seen.Workloads != nil && Noted(c, v1alpha1.AnnotationCephKeys) && !v.seen.Workloads.Keys:
+	case v.seen.Workloads != nil && noted.Is(c, v1alpha1.AnnotationCephKeys) && !v.seen.Workloads.Keys:
 		return no(t, v1alpha1.ReasonCephKeysMissing, v.later("The keys of the Ceph cluster are missing."))
-	case !Noted(c, v1alpha1.AnnotationCephFormed):
+	case !noted.Is(c, v1alpha1.AnnotationCephFormed):
 		return no(t, v1alpha1.ReasonCephForming, v.later("The first monitor is being started."))
+	case told == nil && v.seen.Asking == BeingAsked:
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "The monitors are being asked for the first time since the controller started.")
 	case told == nil || told.Quorum == nil || v.old():
 		return no(t, v1alpha1.ReasonCephUnreachable, "The monitors do not answer. "+v.seen.Asking)
 	}
@@ -113,8 +116,11 @@ func (v *View) monitorsReady() metav1.Condition {
 func (v *View) filesystem() metav1.Condition {
 	const t = v1alpha1.ConditionFilesystemReady
 	told := v.seen.Ceph
-	if !Noted(v.seen.Cluster, v1alpha1.AnnotationCephServed) || told == nil {
+	switch {
+	case !noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephServed):
 		return no(t, v1alpha1.ReasonPending, v.later("The filesystem is not made yet."))
+	case told == nil || v.old():
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonCephUnreachable, "Nobody can say now whether the filesystem is served."+v.stale())
 	}
 	// Until both are read nobody can say that a volume is served. Another part that could not be read, such as what a manager knows, does not matter to volumes.
 	if told.Daemons == nil || told.Filesystem == ceph.Unknown {
@@ -239,7 +245,7 @@ const domainOSD = "osd"
 
 // Fill writes what only a Cluster of type cephfs has in its status.
 func (v *View) Fill(c *v1alpha1.Cluster) {
-	out := &v1alpha1.CephStatus{FSID: string(c.UID)}
+	out := &v1alpha1.CephStatus{FSID: c.FSID()}
 	_, listening := v.monitors()
 	for _, m := range listening {
 		out.Monitors = append(out.Monitors, cephname.Address(m.Address))
@@ -274,7 +280,7 @@ func (v *View) Fill(c *v1alpha1.Cluster) {
 // blocklist says whether every address on Ceph's blocklist is there by the record of the Cluster.
 func (v *View) blocklist() metav1.Condition {
 	const t = v1alpha1.ConditionBlocklistKnown
-	records, err := Blocked(v.seen.Cluster)
+	records, err := noted.Blocked(v.seen.Cluster)
 	switch told := v.seen.Ceph; {
 	case err != nil:
 		return no(t, v1alpha1.ReasonClientsBlocked, fmt.Sprintf("Which clients are blocked cannot be read: %v.", err))

@@ -1,0 +1,162 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.storage/quarry/controller/internal/ceph/cephtest"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
+)
+
+// bury takes everything of the Cluster off the API server, as if that was lost, and returns the Secret with the keys, which somebody has a copy of. The daemons end, and the disks and what the monitors know stay.
+func (k *kubelet) bury(hosts ...string) *corev1.Secret {
+	k.t.Helper()
+	ctx := context.Background()
+	keys := &corev1.Secret{}
+	if err := k.client.Get(ctx, client.ObjectKey{Namespace: cephname.Namespace, Name: cephname.Keys("files")}, keys); err != nil {
+		k.t.Fatal(err)
+	}
+	var all appsv1.DeploymentList
+	if err := k.client.List(ctx, &all, client.InNamespace(cephname.Namespace)); err != nil {
+		k.t.Fatal(err)
+	}
+	objects := []client.Object{k.get("files")}
+	for _, h := range hosts {
+		objects = append(objects, k.member("files", h))
+	}
+	for _, o := range objects {
+		o.SetFinalizers(nil)
+		if err := k.client.Update(ctx, o); err != nil {
+			k.t.Fatal(err)
+		}
+		if err := k.client.Delete(ctx, o); err != nil {
+			k.t.Fatal(err)
+		}
+	}
+	for i := range all.Items {
+		k.stop(&all.Items[i])
+	}
+	for _, o := range []client.Object{&appsv1.Deployment{}, &corev1.Pod{}, &corev1.Secret{}, &corev1.ConfigMap{}, &policyv1.PodDisruptionBudget{}} {
+		if err := k.client.DeleteAllOf(ctx, o, client.InNamespace(cephname.Namespace), client.GracePeriodSeconds(0)); err != nil {
+			k.t.Fatal(err)
+		}
+	}
+	k.restartCeph()
+	keys.ResourceVersion, keys.UID = "", ""
+	return keys
+}
+
+// TestCeph_takenUp: a Cluster under another UID takes up the Ceph cluster of an earlier one, with its monitors, OSDs and volumes, once its keys are there. Nothing is made anew, and nothing is taken before.
+func TestCeph_takenUp(t *testing.T) {
+	k := newCeph(t, "n1", "n2", "n3")
+	k.addFiles(nil, "n1", "n2", "n3")
+	k.until(k.served(3, 3))
+	k.model.Change(func() { k.model.Volumes.All["kept"] = &cephtest.Subvolume{Bytes: 1} })
+	fsid, had := string(k.get("files").UID), map[string]v1alpha1.MemberCeph{}
+	takes := &v1alpha1.CephTakeUp{FSID: fsid}
+	for _, h := range []string{"n1", "n2", "n3"} {
+		r := k.member("files", h).Spec.Ceph
+		had[h] = *r
+		// Two of three are enough to begin with.
+		if h != "n2" {
+			takes.Monitors = append(takes.Monitors, v1alpha1.CephTakeUpMonitor{Name: r.Monitor.Name, Host: v1alpha1.HostName(h)})
+		}
+	}
+	keys := k.bury("n1", "n2", "n3")
+	k.fsid = fsid
+	done := len(k.model.Changes())
+	k.addFiles(func(s *v1alpha1.ClusterSpec) { s.Ceph = &v1alpha1.CephSpec{TakeUp: takes} }, "n1", "n2", "n3")
+	k.passes(5)
+	if c := k.get("files"); c.Status.Ceph == nil || !strings.Contains(strings.Join(c.Status.Ceph.Waits, " "), cephname.LabelFSID+"="+fsid) {
+		t.Fatalf("without the keys it says %+v", c.Status.Ceph)
+	}
+	if got := k.model.Changes()[done:]; len(got) > 0 {
+		t.Fatalf("without the keys Ceph was told %q", got)
+	}
+	if err := k.client.Create(t.Context(), keys); err != nil {
+		t.Fatal(err)
+	}
+	k.until(k.served(3, 3))
+	for h, was := range had {
+		got := k.member("files", h).Spec.Ceph
+		if got == nil || got.Monitor == nil || *got.Monitor != *was.Monitor || len(got.OSDs) != 1 || got.OSDs[0].UUID != was.OSDs[0].UUID {
+			t.Errorf("%s: on record is %+v, and was %+v", h, got, was)
+		}
+	}
+	for _, line := range k.model.Changes()[done:] {
+		if slices.ContainsFunc([]string{"osd new", "osd purge", "mon rm", "osd out", "fs new", "pool create", "pool set"}, func(s string) bool { return strings.Contains(line, s) }) {
+			t.Errorf("Ceph was told: %s", line)
+		}
+	}
+	c := k.get("files")
+	if string(c.UID) == fsid || c.Status.Ceph.FSID != fsid {
+		t.Errorf("UID %s, FSID %s", c.UID, c.Status.Ceph.FSID)
+	}
+	k.deleteCluster("files")
+	k.until(func(c *v1alpha1.Cluster) string {
+		if c == nil || !strings.Contains(c.Status.Message, "kept") {
+			return "it does not say which volume holds it"
+		}
+		return ""
+	})
+	k.model.Change(func() { delete(k.model.Volumes.All, "kept") })
+	k.until(func(c *v1alpha1.Cluster) string {
+		if c != nil {
+			return "still there"
+		}
+		return ""
+	})
+	for name, a := range k.agents {
+		if !a.IsEmpty("sdb") {
+			t.Errorf("%s: its disk carries %+v", name, a.Marks("sdb"))
+		}
+	}
+}
+
+// TestCeph_takenUpTwice: the Ceph cluster of a Cluster that is there is not taken up by another one, which can be deleted and leaves everything as it is.
+func TestCeph_takenUpTwice(t *testing.T) {
+	k := newCeph(t, "n1", "n2", "n3", "n4")
+	k.addFiles(nil, "n1", "n2", "n3")
+	k.until(k.served(3, 3))
+	first := k.get("files")
+	k.suite.add("second", func(s *v1alpha1.ClusterSpec) {
+		s.StorageType = v1alpha1.StorageTypeCephFS
+		s.Ceph = &v1alpha1.CephSpec{TakeUp: &v1alpha1.CephTakeUp{FSID: string(first.UID), Monitors: []v1alpha1.CephTakeUpMonitor{{Name: "a", Host: "n4"}}}}
+	}, "n4")
+	for range 5 {
+		if err := k.reconcile("second"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c := k.get("second"); c.Status.Ceph == nil || !strings.Contains(strings.Join(c.Status.Ceph.Waits, " "), "is that of Cluster files") {
+		t.Fatalf("it says %+v", c.Status)
+	}
+	k.deleteCluster("second")
+	for pass := 0; ; pass++ {
+		if err := k.reconcile("second"); err != nil {
+			t.Fatal(err)
+		}
+		c := &v1alpha1.Cluster{}
+		if err := k.client.Get(t.Context(), clientKey("second"), c); client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		} else if err != nil {
+			break
+		}
+		if pass > 50 {
+			t.Fatal(fmt.Sprintf("it is still there: %s, %+v", c.Status.Message, c.Status.Ceph))
+		}
+	}
+	k.passes(3)
+	if why := k.served(3, 3)(k.get("files")); why != "" {
+		t.Error(why)
+	}
+}
