@@ -131,7 +131,8 @@ func waitCopies(t *testing.T, c *v1alpha1.Cluster) {
 		}
 		clean := 0
 		for _, state := range s.PGMap.States {
-			if strings.HasPrefix(state.Name, "active+clean") {
+			damaged := slices.ContainsFunc([]string{"inconsistent", "failed_repair", "snaptrim_error"}, func(word string) bool { return strings.Contains(state.Name, word) })
+			if strings.HasPrefix(state.Name, "active+clean") && !damaged {
 				clean += state.Count
 			}
 		}

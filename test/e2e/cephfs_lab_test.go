@@ -137,7 +137,7 @@ func tryCeph(ctx context.Context, c *v1alpha1.Cluster, args ...string) (string, 
 func besideMonitor(ctx context.Context, c *v1alpha1.Cluster, args ...string) (string, error) {
 	pods := &corev1.PodList{}
 	err := kube.List(ctx, pods, client.InNamespace(cephname.Namespace),
-		client.MatchingLabels{cephname.LabelFSID: string(c.UID), cephname.LabelDaemon: cephname.DaemonMonitor})
+		client.MatchingLabels{cephname.LabelFSID: c.FSID(), cephname.LabelDaemon: cephname.DaemonMonitor})
 	if err != nil {
 		return "", err
 	}
@@ -235,14 +235,11 @@ func waitCephGone(t *testing.T, c *v1alpha1.Cluster) {
 		if err == nil {
 			return fmt.Errorf("phase %s: %s", now.Status.Phase, now.Status.Message)
 		}
-		pods := &corev1.PodList{}
-		if err := kube.List(ctx, pods, client.InNamespace(cephname.Namespace), client.MatchingLabels{cephname.LabelFSID: string(c.UID)}); err != nil {
-			return err
+		left, err := tryLab("kubectl", "-n", cephname.Namespace, "get", "deployments,pods,secrets,configmaps,services,poddisruptionbudgets", "-l", cephname.LabelFSID+"="+c.FSID(), "-o", "name", "--ignore-not-found")
+		if err == nil && strings.TrimSpace(left) != "" {
+			err = fmt.Errorf("still there: %s", left)
 		}
-		if len(pods.Items) > 0 {
-			return fmt.Errorf("%d pods are still there, %s among them", len(pods.Items), pods.Items[0].Name)
-		}
-		return nil
+		return err
 	})
 }
 

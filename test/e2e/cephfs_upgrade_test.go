@@ -196,9 +196,11 @@ func lastMonitorMoves(t *testing.T, c *v1alpha1.Cluster, w *writer) {
 	if hosts := waitQuorum(t, c, 1); hosts[0] == old {
 		t.Errorf("the monitor is on %v, as before", hosts)
 	}
-	now, err = getCluster(t.Context(), c.Name)
-	if err != nil || len(now.Status.Ceph.Monitors) != 1 || slices.Equal(now.Status.Ceph.Monitors, address) {
-		t.Errorf("monitors %v, and %v before; %v", now.Status.Ceph.Monitors, address, err)
+	if now, err = getCluster(t.Context(), c.Name); err != nil {
+		t.Fatal(err)
+	}
+	if len(now.Status.Ceph.Monitors) != 1 || slices.Equal(now.Status.Ceph.Monitors, address) {
+		t.Errorf("monitors %v, and %v before", now.Status.Ceph.Monitors, address)
 	}
 	waitCopies(t, c)
 	w.check(t)
