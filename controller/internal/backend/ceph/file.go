@@ -100,10 +100,7 @@ func (b *Backend) configure(ctx context.Context, s view.Step) error {
 	if err := json.Unmarshal([]byte(s.Text), &want); err != nil {
 		return fmt.Errorf("options: %w", err)
 	}
-	if err := b.beginOptions(ctx, c, w.Options, want); err != nil {
-		return err
-	}
-	if err := forget(ctx, monitors, w.Options, want); err != nil {
+	if err := b.beginOptions(ctx, c, monitors, w.Options, want); err != nil {
 		return err
 	}
 	for key, value := range want {
@@ -129,8 +126,8 @@ func (b *Backend) configure(ctx context.Context, s view.Step) error {
 	return b.writeConfig(ctx, c, entries(map[string]string{keyOptions: s.Text, keyRefused: string(raw)}))
 }
 
-// beginOptions puts options on record, without a value, before Ceph is told them: should the process end, one that is taken off the spec meanwhile is taken back.
-func (b *Backend) beginOptions(ctx context.Context, c *v1alpha1.Cluster, told, want map[string]string) error {
+// beginOptions puts options on record, without a value, before Ceph is told them: should the process end, one that is taken off the spec meanwhile is taken back. Those that are not wanted any more it takes back now.
+func (b *Backend) beginOptions(ctx context.Context, c *v1alpha1.Cluster, monitors *ceph.Client, told, want map[string]string) error {
 	begun := map[string]string{}
 	maps.Copy(begun, told)
 	for key, value := range want {
@@ -138,14 +135,16 @@ func (b *Backend) beginOptions(ctx context.Context, c *v1alpha1.Cluster, told, w
 			begun[key] = ""
 		}
 	}
-	if maps.Equal(begun, told) {
-		return nil
+	if !maps.Equal(begun, told) {
+		raw, err := json.Marshal(begun)
+		if err == nil {
+			err = b.writeConfig(ctx, c, entries(map[string]string{keyOptions: string(raw)}))
+		}
+		if err != nil {
+			return err
+		}
 	}
-	raw, err := json.Marshal(begun)
-	if err != nil {
-		return err
-	}
-	return b.writeConfig(ctx, c, entries(map[string]string{keyOptions: string(raw)}))
+	return forget(ctx, monitors, told, want)
 }
 
 // forget takes back what Ceph was told and is not wanted any more.

@@ -18,7 +18,6 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
-	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
@@ -224,8 +223,7 @@ func (b *Backend) files(ctx context.Context, c *v1alpha1.Cluster, w *view.Worklo
 	if ours = there && clients.Labels[cephname.LabelFSID] == c.FSID(); ours && len(clients.Data[cephname.KeySecret]) > 0 {
 		w.Client = string(clients.Data[cephvolume.SecretMonitors])
 	}
-	// Keys that a person restored outlive a Cluster which never took them up.
-	w.Left = (w.Left || ours) && noted.Begun(c)
+	w.Left = w.Left || ours
 	return nil
 }
 

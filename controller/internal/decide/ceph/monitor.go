@@ -64,11 +64,9 @@ func PlanMonitors(w Monitors, f Facts) Plan {
 		p.wait("The monitors do not answer.")
 		return p
 	}
-	for _, m := range f.Quorum.Monitors {
-		if !slices.ContainsFunc(w.Records, func(r MonitorRecord) bool { return r.Name == m.Name }) {
-			w.adopt(&p, m)
-			return p
-		}
+	if m, found := w.unrecorded(*f.Quorum); found {
+		w.adopt(&p, m)
+		return p
 	}
 	if r, why, found := w.surplus(*f.Quorum); found {
 		// Without one more, the monitor of a host in maintenance may be missed when the host is off. One that is dead helps nobody, unless it comes back with that host.
@@ -97,6 +95,16 @@ func (w Monitors) takeUp(p *Plan) bool {
 		}
 	}
 	return false
+}
+
+// unrecorded is the first monitor of the map that is on no record.
+func (w Monitors) unrecorded(q Quorum) (Monitor, bool) {
+	for _, m := range q.Monitors {
+		if !slices.ContainsFunc(w.Records, func(r MonitorRecord) bool { return r.Name == m.Name }) {
+			return m, true
+		}
+	}
+	return Monitor{}, false
 }
 
 // adopt puts a monitor of the map on record that is on none, as after a restore of the API server from a backup which is older than the monitor. The Cluster made it if it has a name as the Cluster

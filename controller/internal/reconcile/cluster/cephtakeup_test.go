@@ -2,8 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -55,52 +53,55 @@ func (k *kubelet) bury(hosts ...string) *corev1.Secret {
 	return keys
 }
 
+// waitsForKeys makes the Cluster anew, for it to take up the Ceph cluster of an FSID, and wants nothing to be done before the keys are there.
+func (k *kubelet) waitsForKeys(takes *v1alpha1.CephTakeUp, hosts ...string) {
+	k.t.Helper()
+	k.fsid = takes.FSID
+	done := len(k.model.Changes())
+	k.addFiles(func(s *v1alpha1.ClusterSpec) { s.Ceph = &v1alpha1.CephSpec{TakeUp: takes} }, hosts...)
+	k.passes(5)
+	if c := k.get("files"); c.Status.Ceph == nil || !strings.Contains(strings.Join(c.Status.Ceph.Waits, " "), cephname.LabelFSID+"="+takes.FSID) {
+		k.t.Fatalf("without the keys it says %+v", c.Status.Ceph)
+	}
+	if got := k.model.Changes()[done:]; len(got) > 0 {
+		k.t.Fatalf("without the keys Ceph was told %q", got)
+	}
+}
+
 // TestCeph_takenUp: a Cluster under another UID takes up the Ceph cluster of an earlier one, with its monitors, OSDs and volumes, once its keys are there. Nothing is made anew, and nothing is taken before.
 func TestCeph_takenUp(t *testing.T) {
 	k := newCeph(t, "n1", "n2", "n3")
 	k.addFiles(nil, "n1", "n2", "n3")
 	k.until(k.served(3, 3))
 	k.model.Change(func() { k.model.Volumes.All["kept"] = &cephtest.Subvolume{Bytes: 1} })
-	fsid, had := string(k.get("files").UID), map[string]v1alpha1.MemberCeph{}
-	takes := &v1alpha1.CephTakeUp{FSID: fsid}
+	had, takes := map[string]v1alpha1.MemberCeph{}, &v1alpha1.CephTakeUp{FSID: string(k.get("files").UID)}
 	for _, h := range []string{"n1", "n2", "n3"} {
-		r := k.member("files", h).Spec.Ceph
-		had[h] = *r
+		had[h] = *k.member("files", h).Spec.Ceph
 		// Two of three are enough to begin with.
 		if h != "n2" {
-			takes.Monitors = append(takes.Monitors, v1alpha1.CephTakeUpMonitor{Name: r.Monitor.Name, Host: v1alpha1.HostName(h)})
+			takes.Monitors = append(takes.Monitors, v1alpha1.CephTakeUpMonitor{Name: had[h].Monitor.Name, Host: v1alpha1.HostName(h)})
 		}
 	}
 	keys := k.bury("n1", "n2", "n3")
-	k.fsid = fsid
 	done := len(k.model.Changes())
-	k.addFiles(func(s *v1alpha1.ClusterSpec) { s.Ceph = &v1alpha1.CephSpec{TakeUp: takes} }, "n1", "n2", "n3")
-	k.passes(5)
-	if c := k.get("files"); c.Status.Ceph == nil || !strings.Contains(strings.Join(c.Status.Ceph.Waits, " "), cephname.LabelFSID+"="+fsid) {
-		t.Fatalf("without the keys it says %+v", c.Status.Ceph)
-	}
-	if got := k.model.Changes()[done:]; len(got) > 0 {
-		t.Fatalf("without the keys Ceph was told %q", got)
-	}
+	k.waitsForKeys(takes, "n1", "n2", "n3")
 	if err := k.client.Create(t.Context(), keys); err != nil {
 		t.Fatal(err)
 	}
 	k.until(k.served(3, 3))
 	for h, was := range had {
-		got := k.member("files", h).Spec.Ceph
-		if got == nil || got.Monitor == nil || *got.Monitor != *was.Monitor || len(got.OSDs) != 1 || got.OSDs[0].UUID != was.OSDs[0].UUID {
-			t.Errorf("%s: on record is %+v, and was %+v", h, got, was)
-		}
+		k.same(h, was)
 	}
-	for _, line := range k.model.Changes()[done:] {
-		if slices.ContainsFunc([]string{"osd new", "osd purge", "mon rm", "osd out", "fs new", "pool create", "pool set"}, func(s string) bool { return strings.Contains(line, s) }) {
-			t.Errorf("Ceph was told: %s", line)
-		}
-	}
-	c := k.get("files")
-	if string(c.UID) == fsid || c.Status.Ceph.FSID != fsid {
+	k.madeNothing(done)
+	if c := k.get("files"); string(c.UID) == takes.FSID || c.Status.Ceph.FSID != takes.FSID {
 		t.Errorf("UID %s, FSID %s", c.UID, c.Status.Ceph.FSID)
 	}
+	k.deletedClean()
+}
+
+// deletedClean deletes the Cluster, which its volume holds up, and wants clean disks once that is gone.
+func (k *kubelet) deletedClean() {
+	k.t.Helper()
 	k.deleteCluster("files")
 	k.until(func(c *v1alpha1.Cluster) string {
 		if c == nil || !strings.Contains(c.Status.Message, "kept") {
@@ -117,7 +118,7 @@ func TestCeph_takenUp(t *testing.T) {
 	})
 	for name, a := range k.agents {
 		if !a.IsEmpty("sdb") {
-			t.Errorf("%s: its disk carries %+v", name, a.Marks("sdb"))
+			k.t.Errorf("%s: its disk carries %+v", name, a.Marks("sdb"))
 		}
 	}
 }
@@ -152,7 +153,7 @@ func TestCeph_takenUpTwice(t *testing.T) {
 			break
 		}
 		if pass > 50 {
-			t.Fatal(fmt.Sprintf("it is still there: %s, %+v", c.Status.Message, c.Status.Ceph))
+			t.Fatalf("it is still there: %s, %+v", c.Status.Message, c.Status.Ceph)
 		}
 	}
 	k.passes(3)

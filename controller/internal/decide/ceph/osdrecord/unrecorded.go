@@ -38,14 +38,18 @@ func Find(clusterUID, fsid string, nodes map[string]decide.Node, members []*v1al
 			continue
 		}
 		for _, d := range nodes[node].Devices {
-			if d.Type != "disk" || d.Clean() {
+			if d.Clean() {
 				continue
 			}
 			i := slices.IndexFunc(unknown, func(o ceph.OSD) bool {
 				return osd.Is(o.UUID, fsid, identity(node, d), append([]string{d.Path}, d.Links...)...)
 			})
-			if i >= 0 {
-				out = append(out, Unrecorded{Node: node, Device: d, Record: Adopted(d, unknown[i].UUID, d.RefusedFor(v1alpha1.RefusalEncrypted)), OSD: unknown[i]})
+			if i < 0 {
+				continue
+			}
+			// A map over the paths of a disk has its names, and is another device.
+			if r := Adopted(d, unknown[i].UUID, d.RefusedFor(v1alpha1.RefusalEncrypted)); Is(d, r) {
+				out = append(out, Unrecorded{Node: node, Device: d, Record: r, OSD: unknown[i]})
 			}
 		}
 	}

@@ -38,6 +38,8 @@ func TestFind(t *testing.T) {
 	linked.Path, linked.Links = "/dev/sdz", []string{"/dev/disk/by-path/one", "/dev/sdb"}
 	encrypted, grown, clean, part := disk("/dev/sdb", "b", 1<<40, v1alpha1.RefusalEncrypted, v1alpha1.RefusalHeld), disk("/dev/sdb", "b", 1<<41, v1alpha1.RefusalCeph), disk("/dev/sdb", "b", 1<<40), carrying
 	part.Type = "partition"
+	// The kernel of user mode calls its disks otherwise.
+	nameless.Type, linked.Type = "ubd", "ubd"
 	record := func(of, node string, d decide.Device) v1alpha1.MemberOSD {
 		o, err := New(of, node, d, false)
 		if err != nil {
@@ -78,8 +80,10 @@ func TestFind(t *testing.T) {
 		if tt.want == "" {
 			continue
 		}
-		if u := got[0]; u.Node != node || u.Device.Path != tt.want || u.Record.UUID != tt.uuid || u.OSD.ID != 4 || u.Record.Size != 1<<40 || u.Record.Encrypted != (name == "it is encrypted, and open") || u.Record.Keyed != u.Record.Encrypted {
-			t.Errorf("%s: %+v", name, u)
+		encrypted := name == "it is encrypted, and open"
+		want := v1alpha1.MemberOSD{UUID: tt.uuid, Path: v1alpha1.DevicePath(tt.want), Serial: tt.device.Serial, Size: 1 << 40, Encrypted: encrypted, Keyed: encrypted}
+		if u := got[0]; u.Node != node || u.Device.Path != tt.want || u.OSD.ID != 4 || u.Record != want {
+			t.Errorf("%s: %+v, want %+v", name, u, want)
 		}
 		if d, there := Device(nodes[node], got[0].Record); !there || d.Path != tt.want {
 			t.Errorf("%s: by its record the disk is %+v", name, d)

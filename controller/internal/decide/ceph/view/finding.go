@@ -222,7 +222,7 @@ func (v *View) earlier() string {
 	slices.Sort(of)
 	slices.Sort(named)
 	return fmt.Sprintf("No Ceph cluster is made, and no disk is taken: PersistentVolumes name volumes of the Ceph cluster %s, which no Cluster has any more: %s. "+
-		"Restore the API server with the Cluster of that UID, or delete this Cluster and make it with spec.ceph.takeUp. If the volumes are not needed, give the PersistentVolumes the reclaim policy Retain, and delete their claims and them.",
+		"Restore the API server with the Cluster of that UID, or have this Cluster take the earlier Ceph cluster up (spec.ceph.takeUp). If the volumes are not needed, give the PersistentVolumes the reclaim policy Retain, and delete their claims and them.",
 		backend.Shorten(slices.Compact(of), 3), backend.Shorten(named, 10))
 }
 

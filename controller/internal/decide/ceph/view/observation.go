@@ -153,7 +153,7 @@ func (v *View) holds(host string) nodestate.Data {
 		}
 	}
 	carries := func(d decide.Device) bool {
-		return d.Type == "disk" && (d.RefusedFor(v1alpha1.RefusalCeph) || d.RefusedFor(v1alpha1.RefusalEncrypted))
+		return d.RefusedFor(v1alpha1.RefusalCeph) || d.RefusedFor(v1alpha1.RefusalEncrypted)
 	}
 	if n := v.seen.Nodes[host]; noted.Formed(v.seen.Cluster) && !v.mapped() && n.Up() && slices.ContainsFunc(n.Devices, carries) {
 		return nodestate.DataUnknown

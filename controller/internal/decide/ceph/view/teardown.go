@@ -38,7 +38,8 @@ func (v *View) tearDown(p *plan) {
 		return
 	}
 	v.clear(p)
-	if len(p.steps) == 0 && len(p.waits) == 0 && v.seen.Workloads.Left {
+	// Keys that a person restored outlive a Cluster which never took them up.
+	if len(p.steps) == 0 && len(p.waits) == 0 && v.seen.Workloads.Left && noted.Begun(v.seen.Cluster) {
 		p.step(v.whole(v1alpha1.ActionTearDownCeph, "", "Nothing of it runs any more: its keys and its configuration go."))
 	}
 }
