@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -191,7 +192,13 @@ func erase(t *testing.T, o client.Object) {
 	}
 	before := now.DeepCopyObject().(client.Object)
 	now.SetFinalizers(nil)
-	now.SetAnnotations(map[string]string{v1alpha1.AnnotationRemove: string(now.GetUID())})
+	// Those that are the record of a Ceph cluster stay: a policy guards them.
+	annotations := maps.Clone(now.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[v1alpha1.AnnotationRemove] = string(now.GetUID())
+	now.SetAnnotations(annotations)
 	if err := errors.Join(kube.Patch(context.Background(), now, client.MergeFrom(before)), kube.Delete(context.Background(), now)); err != nil {
 		t.Fatal(err)
 	}
