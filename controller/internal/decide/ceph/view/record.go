@@ -209,7 +209,7 @@ func (v *View) adopt(m backend.Member) (steps []backend.Step, not []string) {
 	return steps, not
 }
 
-// unadoptable says why an OSD does not come on record; empty if it does. One that runs without a Deployment is somebody else's doing, and one whose disk two hosts see, or saw, may run on the other one.
+// unadoptable says why an OSD does not come on record; empty if it does. One that runs on another host without a Deployment is somebody else's doing, and one whose disk two hosts see, or saw, may run on the other one.
 func (v *View) unadoptable(u osdrecord.Unrecorded) string {
 	verdict, looked := v.seen.Verdicts[u.Record.UUID]
 	twice := slices.ContainsFunc(v.Unrecorded(), func(x osdrecord.Unrecorded) bool { return x.Node != u.Node && x.Record.UUID == u.Record.UUID })
@@ -220,8 +220,9 @@ func (v *View) unadoptable(u osdrecord.Unrecorded) string {
 		return "another host sees the disk, too, or saw it"
 	case v.kept(u):
 		return "spec.retire of a Member names its disk"
-	case u.OSD.Up && v.deployedOSD(u.Record.UUID) != ceph.Yes:
-		return "it runs, and nothing of the Cluster deploys it"
+	case u.OSD.Up && u.OSD.Host != u.Node && v.deployedOSD(u.Record.UUID) != ceph.Yes:
+		// Of OSDs that all ended at once Ceph says for a quarter of an hour that they are up. On its own host no second daemon gets the disk.
+		return fmt.Sprintf("Ceph says that it runs on %s, and nothing of the Cluster deploys it", or(u.OSD.Host, "a host that it does not name"))
 	case !looked:
 		return "its agent has not said what is on the disk"
 	case verdict.Kind != osd.Ready && (verdict.Kind != osd.Unfinished || !u.OSD.New):
