@@ -22,6 +22,8 @@ const (
 func glusterPolicies(t *testing.T) (jane, ours client.Client) {
 	t.Helper()
 	admin := apitest.Client(t)
+	// It runs once they are deleted.
+	t.Cleanup(func() { glusterCalm(t, admin) })
 	install(t, admin, "base/gluster-admission.yaml")
 	probe := storedNode(t, "probe")
 	await(t, "cannot be taken back", func() error { return admin.Delete(t.Context(), probe, client.DryRunAll) })
@@ -31,6 +33,22 @@ func glusterPolicies(t *testing.T) (jane, ours client.Client) {
 		return admin.Update(t.Context(), changed, client.DryRunAll)
 	})
 	return as(t, person), as(t, controller)
+}
+
+// glusterCalm waits until nothing of these policies is in force.
+func glusterCalm(t *testing.T, admin client.Client) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	n := glusterNode()
+	n.Name = "calm"
+	n.Spec.Peer, n.Spec.Pool = serverID, poolID
+	n.Spec.Move = &v1alpha1.GlusterMove{Brick: "b", Volume: "v", Path: "/b", Asked: metav1.Now()}
+	must(t, as(t, controller).Create(ctx, n))
+	changed := n.DeepCopy()
+	changed.Spec.Move.Brick = "another"
+	calm(t, "quarry-glusternode-spec", func() error { return admin.Update(ctx, changed.DeepCopy(), client.DryRunAll) })
+	calm(t, "quarry-glusternode-deletion", func() error { return admin.Delete(ctx, n.DeepCopy(), client.DryRunAll) })
+	must(t, admin.Delete(ctx, n))
 }
 
 // storedNode makes a GlusterNode with all records, until the end of the test.

@@ -77,6 +77,21 @@ func await(t *testing.T, message string, try func() error) {
 	}
 }
 
+// calm waits until the API server holds no more to a policy that was deleted just now: the next test may need none.
+func calm(t *testing.T, policy string, try func() error) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		err := try()
+		if err == nil || !strings.Contains(err.Error(), policy) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Errorf("the policy is still in force: %v", err)
+			return
+		}
+	}
+}
+
 // retry repeats what has to succeed in the end.
 func retry(t *testing.T, try func() error) {
 	t.Helper()
