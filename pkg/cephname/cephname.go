@@ -50,7 +50,7 @@ const (
 
 // Labels of every object that is made for a Ceph cluster.
 const (
-	// LabelFSID has the FSID, which is the UID of the Cluster.
+	// LabelFSID has the FSID: the UID of the Cluster that made the Ceph cluster.
 	LabelFSID = quarry.Group + "/ceph-fsid"
 	// LabelDaemon has the kind of the daemon, or what else an object is: one of the constants DaemonXxx and ObjectXxx.
 	LabelDaemon = quarry.Group + "/ceph-daemon"

@@ -67,8 +67,8 @@ type Config struct {
 	// Client writes to the API server, Live reads from it without a cache.
 	Client client.Client
 	Live   client.Reader
-	// Runner returns what runs the program ceph for the Cluster with a UID.
-	Runner func(uid string) ceph.Runner
+	// Runner returns what runs commands for the Ceph cluster with an FSID.
+	Runner func(fsid string) ceph.Runner
 	// Now returns the time; time.Now when it is nil. Random is that of the system when it is nil.
 	Now    func() time.Time
 	Random io.Reader

@@ -126,20 +126,11 @@ func (b *Backend) takeDisks(ctx context.Context, s view.Step) error {
 			if err != nil {
 				return err
 			}
-			if onRecord(r, o.UUID) {
+			if osdrecord.Has(r, o.UUID) {
 				continue
 			}
 			r.OSDs = append(r.OSDs, o)
 		}
 		return nil
 	})
-}
-
-func onRecord(r *v1alpha1.MemberCeph, uuid string) bool {
-	for _, o := range r.OSDs {
-		if o.UUID == uuid {
-			return true
-		}
-	}
-	return false
 }

@@ -156,10 +156,9 @@ func (b *Backend) adoptMonitor(ctx context.Context, s view.Step) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range members {
-		if m.Name != s.Member && m.Spec.Ceph != nil && m.Spec.Ceph.Monitor != nil && m.Spec.Ceph.Monitor.Name == s.Ceph.Name {
-			return passing("member %s has monitor %s on record", m.Name, s.Ceph.Name)
-		}
+	s.Daemon.ID = s.Ceph.Name
+	if others, _ := monitorsOf(members, s); slices.Contains(others, s.Ceph.Name) {
+		return passing("another member has monitor %s", s.Ceph.Name)
 	}
 	if number := cephname.Number(s.Ceph.Name); number >= noted.MonitorsMade(c, members) {
 		// No other monitor gets its name, even if it is removed some day.
@@ -194,7 +193,7 @@ func (b *Backend) adoptOSD(ctx context.Context, s view.Step) error {
 		return err
 	}
 	for _, m := range members {
-		if m.Name != s.Member && m.Spec.Ceph != nil && onRecord(m.Spec.Ceph, s.Ceph.UUID) {
+		if m.Name != s.Member && osdrecord.Has(m.Spec.Ceph, s.Ceph.UUID) {
 			return passing("member %s has OSD %s on record", m.Name, s.Ceph.UUID)
 		}
 	}
@@ -205,7 +204,7 @@ func (b *Backend) adoptOSD(ctx context.Context, s view.Step) error {
 		}
 	}
 	return b.member(ctx, s, func(r *v1alpha1.MemberCeph) error {
-		if !onRecord(r, o.UUID) {
+		if !osdrecord.Has(r, o.UUID) {
 			r.OSDs = append(r.OSDs, o)
 		}
 		return nil

@@ -58,19 +58,19 @@ func NewMonitors(pods client.Reader, start execpod.Starter) *Monitors {
 	return &Monitors{pods: pods, start: start}
 }
 
-// Runner returns what runs commands for the Cluster with a UID. There is one for each, so that no more commands run at once than it allows.
-func (m *Monitors) Runner(uid string) ceph.Runner {
+// Runner returns what runs commands for the Ceph cluster with an FSID. There is one for each, so that no more commands run at once than it allows.
+func (m *Monitors) Runner(fsid string) ceph.Runner {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.all == nil {
 		m.all = map[string]ceph.Runner{}
 	}
-	if m.all[uid] == nil {
-		m.all[uid] = execpod.New(execpod.Config{
-			Pods: execpod.Monitors(m.pods, uid), Container: cephname.ContainerMonitor, Start: m.start,
+	if m.all[fsid] == nil {
+		m.all[fsid] = execpod.New(execpod.Config{
+			Pods: execpod.Monitors(m.pods, fsid), Container: cephname.ContainerMonitor, Start: m.start,
 		})
 	}
-	return m.all[uid]
+	return m.all[fsid]
 }
 
 // Clients gives a client, and a reader that always asks the API server, as a manager does.

@@ -31,6 +31,11 @@ func Is(d decide.Device, o v1alpha1.MemberOSD) bool {
 // Nameless reports whether the disk of a record has neither a WWN nor a serial number, so that nothing but its path tells it from others.
 func Nameless(o v1alpha1.MemberOSD) bool { return o.WWN == "" && o.Serial == "" }
 
+// Has reports whether an OSD is on a record. A Member without one has none.
+func Has(r *v1alpha1.MemberCeph, uuid string) bool {
+	return r != nil && slices.ContainsFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool { return o.UUID == uuid })
+}
+
 // HasTaken reports whether a path names a disk that is on record.
 func HasTaken(n decide.Node, r v1alpha1.MemberCeph, path string) bool {
 	return slices.ContainsFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool {

@@ -58,7 +58,5 @@ func Find(clusterUID, fsid string, nodes map[string]decide.Node, members []*v1al
 }
 
 func onRecord(members []*v1alpha1.Member, uuid string) bool {
-	return slices.ContainsFunc(members, func(m *v1alpha1.Member) bool {
-		return m.Spec.Ceph != nil && slices.ContainsFunc(m.Spec.Ceph.OSDs, func(o v1alpha1.MemberOSD) bool { return o.UUID == uuid })
-	})
+	return slices.ContainsFunc(members, func(m *v1alpha1.Member) bool { return Has(m.Spec.Ceph, uuid) })
 }
