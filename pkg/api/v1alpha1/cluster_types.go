@@ -66,8 +66,9 @@ type ClusterSpec struct {
 	// Backend: lvm (volumes local to a host), or cephfs (shared volumes over the disks of all hosts, which Ceph keeps copies of).
 	StorageType StorageType `json:"storageType"`
 
-	// Names of the Kubernetes nodes whose disks are used. A node that is taken off the list leaves: it takes no new volumes, and is
-	// removed after removalDelay once it holds none. Listing it again before that takes it back.
+	// Names of the Kubernetes nodes whose disks are used. A node that is taken off the list leaves: it takes no new volumes. With
+	// storageType lvm it is removed after removalDelay once it holds none; with cephfs its data are moved to the others after
+	// removalDelay, and then it is removed. Listing it again before its Member is deleted takes it back.
 	// +optional
 	// +kubebuilder:validation:MaxItems=5000
 	// +listType=set
