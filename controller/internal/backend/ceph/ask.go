@@ -62,7 +62,8 @@ func (b *Backend) begin(ctx context.Context, c *v1alpha1.Cluster, members []*v1a
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	age := b.Young
-	if quiet {
+	// Before a Cluster was deleted nobody had to ask which volumes it has.
+	if quiet && (c.DeletionTimestamp.IsZero() || k.asked.After(c.DeletionTimestamp.Time)) {
 		age = calm
 	}
 	switch {

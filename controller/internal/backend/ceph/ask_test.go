@@ -8,12 +8,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/ceph"
 	"quarry.storage/quarry/controller/internal/ceph/cephtest"
 	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
+	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -83,6 +86,29 @@ func TestQuestion_volumes(t *testing.T) {
 		told, err := b.question(t.Context(), c, topics{})
 		if took := time.Since(begun); err == nil || told.Volumes != nil || told.Blocked == nil || took > 15*time.Second {
 			t.Errorf("%v after %s: %+v", err, took, told)
+		}
+	})
+}
+
+// TestBegin_deleted: where nothing is under way Ceph is asked seldom, and soon once its Cluster is deleted, since nobody had to ask which volumes there are.
+func TestBegin_deleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, c, _, _ := keyed(t, nil)
+		model := cephtest.New(t, fsid, "n0")
+		b.Runner = func(string) ceph.Runner { return model }
+		asks := func() bool {
+			time.Sleep(b.Young + time.Second)
+			done := b.begin(t.Context(), c, nil, b.memory.of(c.UID), true, true, view.Observation{Cluster: c, Workloads: &view.Workloads{}})
+			if done != nil {
+				<-done
+			}
+			return done != nil
+		}
+		first, second := asks(), asks()
+		c.DeletionTimestamp = ptr.To(metav1.Now())
+		deleted, after := asks(), asks()
+		if !first || second || !deleted || after {
+			t.Errorf("asked at first %t, soon after that %t, once the Cluster was deleted %t, soon after that %t", first, second, deleted, after)
 		}
 	})
 }

@@ -58,7 +58,11 @@ func (v *View) stillAdopts(p *plan) bool {
 // volumesLeft reports whether there are volumes, or nobody can say.
 func (v *View) volumesLeft(p *plan) bool {
 	names, known := v.volumes()
-	if !known {
+	switch {
+	case known:
+	case v.unlisted():
+		p.wait("Ceph is asked which volumes there are.")
+	default:
 		p.silent = true
 		p.wait("Nobody can say whether the filesystem has volumes: Ceph does not answer. If what is on the disks is not needed, annotate the Cluster with %s=%s.", v1alpha1.AnnotationRemove, v.seen.Cluster.UID)
 	}
@@ -100,11 +104,20 @@ func (v *View) holding() []string {
 	if known {
 		return names
 	}
-	if t := v.seen.Ceph; t != nil && t.Subvolumes != nil && len(*t.Subvolumes) > 0 {
+	switch t := v.seen.Ceph; {
+	case t != nil && t.Subvolumes != nil && len(*t.Subvolumes) > 0:
 		return *t.Subvolumes
+	case v.unlisted():
+		return []string{"volumes, if Ceph has any: it is being asked"}
 	}
 	return []string{fmt.Sprintf("volumes that nobody can list, as Ceph does not answer (if what is on the disks is not needed, annotate the Cluster with %s=%s)",
 		v1alpha1.AnnotationRemove, v.seen.Cluster.UID)}
+}
+
+// unlisted reports whether Ceph answered, and was not asked since the Cluster is being deleted. Nobody is told then that the volumes can be given up.
+func (v *View) unlisted() bool {
+	t := v.seen.Ceph
+	return t != nil && v.seen.Current && t.Subvolumes == nil && t.At.Before(v.seen.Cluster.DeletionTimestamp.Time)
 }
 
 // stop takes the daemons away, one kind after the other. It reports whether there are any still.

@@ -29,6 +29,9 @@ func deleted(told *Told, kind osd.Kind, annotations map[string]string) Observati
 			Ceph: &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{UUID: diskUUID, Path: "/dev/sdb", Size: 1 << 40}}},
 		},
 	}
+	if told != nil && told.At.IsZero() {
+		told.At = now.Time
+	}
 	return Observation{
 		Cluster: c, World: backend.World{Members: []*v1alpha1.Member{m}}, Now: now.Time, Workloads: &Workloads{}, Ceph: told, Current: told != nil,
 		Verdicts: map[string]osd.Verdict{diskUUID: {Kind: kind}},
@@ -47,6 +50,7 @@ func TestTearDown_withoutTheRecordThatItServed(t *testing.T) {
 		"Ceph does not answer":          {nil, osd.Ready, nil, "nobody can list"},
 		"nobody knows of a filesystem":  {&Told{Facts: pools}, osd.Ready, nil, "nobody can list"},
 		"nobody listed the volumes":     {&Told{Facts: pools, Filesystem: ceph.Yes}, osd.Ready, nil, "nobody can list"},
+		"nobody asked since":            {&Told{Facts: pools, At: time.Unix(1e9-1, 0)}, osd.Ready, nil, "it is being asked"},
 		"there is a volume":             {&Told{Facts: pools, Filesystem: ceph.Yes, Subvolumes: &[]string{"left"}}, osd.Ready, nil, "left"},
 		"there is none":                 {&Told{Facts: pools, Filesystem: ceph.Yes, Subvolumes: &[]string{}}, osd.Ready, nil, ""},
 		"there is no filesystem":        {&Told{Facts: pools, Filesystem: ceph.No}, osd.Ready, nil, ""},
