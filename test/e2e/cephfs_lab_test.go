@@ -66,6 +66,11 @@ func newCephCluster(t *testing.T, name string, hosts ...string) *v1alpha1.Cluste
 	if err := loadCeph(); err != nil {
 		t.Fatalf("no image of Ceph: %v", err)
 	}
+	return smallCeph(name, hosts...)
+}
+
+// smallCeph is such a Cluster where nobody needs its image.
+func smallCeph(name string, hosts ...string) *v1alpha1.Cluster {
 	c := newCluster(name, hosts...)
 	c.Spec.StorageType = v1alpha1.StorageTypeCephFS
 	c.Spec.Ceph = &v1alpha1.CephSpec{Config: smallOptions, Resources: &v1alpha1.CephResources{

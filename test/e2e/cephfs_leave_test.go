@@ -33,8 +33,8 @@ func hostLeaves(t *testing.T, c *v1alpha1.Cluster, w *writer, host string) {
 					said = m.Status.Message
 					t.Logf("%s: %s", m.Status.State, said)
 				}
-				// Nobody has asked for its removal in the first instant.
-				if m.Status.State != "online" && !slices.Contains(states, m.Status.State) {
+				// The removal is asked for once its delay of nothing is over.
+				if m.Status.State != "online" && m.Status.State != "quiesced" && !slices.Contains(states, m.Status.State) {
 					states = append(states, m.Status.State)
 				}
 				return fmt.Errorf("%s: %s", m.Status.State, said)
