@@ -210,6 +210,32 @@ func TestFacts_destroyed(t *testing.T) {
 	}
 }
 
+// silent is a cluster whose monitors have not heard of the active metadata server for a while. Ceph leaves such a one in its place while none stands by.
+type silent struct{ *cephtest.Cluster }
+
+func (s silent) Run(ctx context.Context, cmd ceph.Command) (ceph.Result, error) {
+	r, err := s.Cluster.Run(ctx, cmd)
+	if strings.Join(cmd.Args, " ") == "fs dump" {
+		r.Stdout = bytes.Replace(r.Stdout, []byte(`"state":"up:active"`), []byte(`"state":"up:active","laggy_since":"2026-11-28T05:00:00.000000+0000"`), 1)
+	}
+	return r, err
+}
+
+// TestFacts_laggy: a metadata server that the monitors do not hear of serves nothing, whatever place it has in their map.
+func TestFacts_laggy(t *testing.T) {
+	model := cephtest.New(t, fsid, "n0")
+	model.Servers = []string{"m"}
+	for runner, runs := range map[ceph.Runner]bool{model: true, silent{model}: false} {
+		f, err := newClient(t, runner).Facts(t.Context())
+		if err != nil || f.Daemons == nil {
+			t.Fatalf("%+v, %v", f.Daemons, err)
+		}
+		if got := slices.ContainsFunc(*f.Daemons, func(d decided.Daemon) bool { return d.Name == "m" && d.Active && d.Running }); got != runs {
+			t.Errorf("it serves: %t, want %t: %+v", got, runs, *f.Daemons)
+		}
+	}
+}
+
 // partial is a cluster whose answers to osd dump lack a list.
 type partial struct {
 	*cephtest.Cluster

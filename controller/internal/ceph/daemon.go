@@ -141,6 +141,8 @@ func (c *Client) metadataServers(ctx context.Context) (serving, error) {
 	type server struct {
 		Name  string `json:"name"`
 		State string `json:"state"`
+		// Since when the monitors have not heard of it. Ceph leaves it in its place while none stands by.
+		Laggy string `json:"laggy_since"`
 	}
 	var d struct {
 		Standbys    *[]server `json:"standbys"`
@@ -162,6 +164,9 @@ func (c *Client) metadataServers(ctx context.Context) (serving, error) {
 	}
 	for _, f := range *d.Filesystems {
 		for _, m := range f.Map.Info {
+			if m.Laggy != "" {
+				continue
+			}
 			// Others are on their way to serve: they do not yet.
 			if m.State == "up:active" || m.State == "up:standby-replay" {
 				s.running = append(s.running, m.Name)

@@ -111,7 +111,7 @@ type ClusterSpec struct {
 	// +listType=set
 	Maintenance []HostName `json:"maintenance,omitempty"`
 
-	// Manual shows every change of disks in status.plan and waits until the annotation quarry.storage/approve carries its
+	// Manual shows every change of disks, with storageType cephfs nearly every step, in status.plan and waits until the annotation quarry.storage/approve carries its
 	// digest. Automatic runs plans by itself, except those that wipe a disk that is not clean: these always wait.
 	// +optional
 	// +kubebuilder:default=Automatic
@@ -165,7 +165,7 @@ type DeviceSelector struct {
 	// +listType=set
 	Transports []Transport `json:"transports,omitempty"`
 	// Hotplug takes disks that appear, or become clean, after a host has joined, even if nothing above selects them. A host has joined once
-	// its volume group exists. It makes no difference if paths, sizes, rotational, model or transports are given: what they select is taken
+	// its volume group exists, or, with storageType cephfs, while an OSD of it is on record. It makes no difference if paths, sizes, rotational, model or transports are given: what they select is taken
 	// whenever it appears.
 	// +optional
 	Hotplug bool `json:"hotplug,omitempty"`

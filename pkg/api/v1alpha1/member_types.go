@@ -69,7 +69,8 @@ type MemberSpec struct {
 	Lost string `json:"lost,omitempty"`
 	// Retire lists devices that no storage takes on this node any more. What lies on one in the member's volume group is moved to other devices
 	// of the group, and the device leaves the group when it is empty. The condition Retired tells how far that is. A device that is taken off the
-	// list before that stays in the group, with what is still on it.
+	// list before that stays in the group, with what is still on it. Of a Cluster of type cephfs it only keeps a device from being taken: an
+	// OSD that is there stays, and there is no condition Retired.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map

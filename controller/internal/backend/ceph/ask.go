@@ -74,7 +74,9 @@ func (b *Backend) begin(ctx context.Context, c *v1alpha1.Cluster, members []*v1a
 	}
 	done := make(chan struct{})
 	k.done, k.asked = done, b.Now()
-	changes, about := k.changes, topics{members, view.Hosts(o), view.Outdated(o), view.AsksDashboard(o)}
+	// The engine goes on with both objects, and writes to them, while Ceph is being asked.
+	c = c.DeepCopy()
+	changes, about := k.changes, topics{copied(members), view.Hosts(o), view.Outdated(o), view.AsksDashboard(o)}
 	go func() {
 		// The look that began it may be over before.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), question)
@@ -255,14 +257,24 @@ func (b *Backend) giveUp(ctx context.Context, s view.Step, c *v1alpha1.Cluster) 
 	return b.note(ctx, s, v1alpha1.AnnotationCephRemoved, s.UID)
 }
 
-// unused returns an error if a Cluster that served has volumes, or nobody can say. A person may say that they are not needed.
+// unused returns an error if a Cluster has volumes, or nobody can say of one that served. A person may say that they are not needed.
 func (b *Backend) unused(ctx context.Context, c *v1alpha1.Cluster) error {
-	if c.Annotations[v1alpha1.AnnotationRemove] == string(c.UID) || !noted.Served(c) {
+	if c.Annotations[v1alpha1.AnnotationRemove] == string(c.UID) {
 		return nil
 	}
 	monitors, err := b.client(c.FSID())
 	if err != nil {
 		return err
+	}
+	if !noted.Served(c) {
+		// The record may be lost. What was decided on stands unless Ceph has the filesystem by now. Monitors that nobody ever saw as a quorum have none.
+		now, err := monitors.Overview(ctx)
+		if err != nil && noted.Is(c, v1alpha1.AnnotationCephFormed) {
+			return err
+		}
+		if now.Filesystem != decideceph.Yes {
+			return nil
+		}
 	}
 	volumes, err := subvolume.Open(ctx, monitors)
 	if err != nil {

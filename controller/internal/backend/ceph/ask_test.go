@@ -119,16 +119,24 @@ func TestTearDown_late(t *testing.T) {
 		change func(*cephtest.Cluster)
 		// removes: a person says that what is on the disks is not needed. given: the Cluster is given up.
 		removes, given bool
+		// lost: the record that it served is.
+		lost bool
 	}{
-		"there is none":           {func(*cephtest.Cluster) {}, false, true},
-		"one was made meanwhile":  {func(m *cephtest.Cluster) { m.Volumes.All["pvc-1"] = &cephtest.Subvolume{Bytes: 1} }, false, false},
-		"nobody can say any more": {func(m *cephtest.Cluster) { m.Monitors = map[string]bool{"a": false} }, false, false},
-		"a person removes it":     {func(m *cephtest.Cluster) { m.Volumes.All["pvc-1"] = &cephtest.Subvolume{Bytes: 1} }, true, true},
-		"the group is gone":       {func(m *cephtest.Cluster) { m.Volumes.Grouped = false }, false, true},
+		"there is none":           {func(*cephtest.Cluster) {}, false, true, false},
+		"one was made meanwhile":  {func(m *cephtest.Cluster) { m.Volumes.All["pvc-1"] = &cephtest.Subvolume{Bytes: 1} }, false, false, false},
+		"nobody can say any more": {func(m *cephtest.Cluster) { m.Monitors = map[string]bool{"a": false} }, false, false, false},
+		"a person removes it":     {func(m *cephtest.Cluster) { m.Volumes.All["pvc-1"] = &cephtest.Subvolume{Bytes: 1} }, true, true, false},
+		"the group is gone":       {func(m *cephtest.Cluster) { m.Volumes.Grouped = false }, false, true, false},
+		"lost, and there is one":  {func(m *cephtest.Cluster) { m.Volumes.All["pvc-1"] = &cephtest.Subvolume{Bytes: 1} }, false, false, true},
+		"lost, and nobody says":   {func(m *cephtest.Cluster) { m.Monitors = map[string]bool{"a": false} }, false, false, true},
+		"lost, and none was made": {func(m *cephtest.Cluster) { m.Volumes.Served = false }, false, true, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b, c, _, s := keyed(t, nil)
-			c.Annotations = map[string]string{v1alpha1.AnnotationCephServed: fsid}
+			c.Annotations = map[string]string{v1alpha1.AnnotationCephFormed: fsid, v1alpha1.AnnotationCephServed: fsid}
+			if tt.lost {
+				delete(c.Annotations, v1alpha1.AnnotationCephServed)
+			}
 			if tt.removes {
 				c.Annotations[v1alpha1.AnnotationRemove] = fsid
 			}

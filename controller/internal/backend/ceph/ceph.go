@@ -1,5 +1,5 @@
 // Package ceph makes Clusters of type cephfs real: it looks at the workloads, asks Ceph and the agents, and performs the steps that package
-// decide/ceph/view decided on. It decides nothing.
+// decide/ceph/view decided on. It chooses no step; right before one that ends or removes something it looks once more whether the reason still stands.
 package ceph
 
 import (

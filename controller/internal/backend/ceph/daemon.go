@@ -135,6 +135,9 @@ func (b *Backend) sweep(ctx context.Context, s view.Step) error {
 		return b.apply(ctx, want)
 	case have.Labels[cephname.LabelFSID] != s.FSID:
 		return passing("pod %s is of another Ceph cluster", want.Name)
+	case have.Status.Phase == corev1.PodFailed:
+		// The kubelet ended it, as where its node had no room or was switched off, and starts it no more: another one does the work.
+		return client.IgnoreNotFound(b.Client.Delete(ctx, have, client.Preconditions{UID: new(have.UID)}))
 	case have.Status.Phase != corev1.PodSucceeded:
 		return nil
 	}

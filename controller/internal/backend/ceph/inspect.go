@@ -19,8 +19,13 @@ import (
 // inspectAgain is how long what was said of a disk stands while the agent reports nothing new of it.
 const inspectAgain = time.Minute
 
+// inspecting bounds the look at all disks: those of one host that hang take no time from what else is looked at.
+const inspecting = 8 * time.Second
+
 // inspect has the agents say what the disks on record are. Of one that nobody can look at nothing is known.
 func (b *Backend) inspect(ctx context.Context, c *v1alpha1.Cluster, members []*v1alpha1.Member, nodes map[string]decide.Node, k *known) map[string]osd.Verdict {
+	ctx, cancel := context.WithTimeout(ctx, inspecting)
+	defer cancel()
 	out := map[string]osd.Verdict{}
 	var mu sync.Mutex
 	var all sync.WaitGroup

@@ -273,6 +273,27 @@ func TestZap_killed(t *testing.T) {
 	}
 }
 
+// TestZap_gone: of a disk that is not there nobody says that it may be cleared before all else is done. It is there again in the meantime, with what is on it.
+func TestZap_gone(t *testing.T) {
+	for number := 1; number <= 3; number++ {
+		b, s := unused(t, true)
+		s.Devices = nil
+		if err := b.osd(t.Context(), s, func(o *v1alpha1.MemberOSD) { o.Keyed, o.Replaced, o.Purged = true, true, false }); err != nil {
+			t.Fatal(err)
+		}
+		killed := errors.New("killed")
+		if err := before(b, number, func() error { return killed }).zap(t.Context(), s); !errors.Is(err, killed) {
+			t.Fatalf("write %d: %v", number, err)
+		}
+		if o := onDisk(t, b, s); o == nil || o.Purged {
+			t.Errorf("killed before write %d: %+v", number, o)
+		}
+		if err := b.zap(t.Context(), s); err != nil || onDisk(t, b, s) != nil || len(keys(t, b)) > 0 {
+			t.Errorf("killed before write %d, and repeated: %+v, %q, %v", number, onDisk(t, b, s), keys(t, b), err)
+		}
+	}
+}
+
 // earlierDefinitions is a Backend over an API server that drops what it does not know of a record.
 func earlierDefinitions(b *Backend) *Backend {
 	out := New(b.Config)

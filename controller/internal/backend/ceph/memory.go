@@ -8,6 +8,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide/ceph/preflight"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/osd"
 )
 
@@ -73,17 +74,31 @@ func (m *memory) forget(uid types.UID) {
 }
 
 // changed notes that what Ceph said is older than a change.
-func (m *memory) changed(uid types.UID) {
-	k := m.of(uid)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.changes++
-}
+func (m *memory) changed(uid types.UID) { m.note(uid, func(k *known) { k.changes++ }) }
 
 // touched notes that what is on a disk was changed.
 func (m *memory) touched(uid types.UID, osdUUID string) {
-	k := m.of(uid)
+	m.note(uid, func(k *known) { delete(k.verdicts, osdUUID) })
+}
+
+// note changes what is remembered of a Cluster. A step may end after its Cluster was forgotten: that stays so.
+func (m *memory) note(uid types.UID, change func(*known)) {
+	m.mu.Lock()
+	k := m.clusters[uid]
+	m.mu.Unlock()
+	if k == nil {
+		return
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.verdicts, osdUUID)
+	change(k)
+}
+
+// copied are Members that nobody else changes.
+func copied(members []*v1alpha1.Member) []*v1alpha1.Member {
+	out := make([]*v1alpha1.Member, len(members))
+	for i, m := range members {
+		out[i] = m.DeepCopy()
+	}
+	return out
 }

@@ -226,13 +226,16 @@ func (b *Backend) dropKeys(ctx context.Context, s view.Step) error {
 	return errors.Join(errs...)
 }
 
-// zap gives the disk back clean, and then takes it off the record. With the key of an encrypted disk goes what else of it somebody may find.
+// zap gives the disk back clean, and then takes it off the record. With the key of an encrypted disk goes what else of it somebody may find. That an OSD may go off the record is said of a disk that is not there
+// last of all: were it there again before the end of it, the word would have it cleared without a person.
 func (b *Backend) zap(ctx context.Context, s view.Step) error {
-	encrypted, replaced := false, false
-	if err := b.given(ctx, s, func(o *v1alpha1.MemberOSD) { o.Purged, encrypted, replaced = true, o.Encrypted, o.Replaced }); err != nil {
+	there, encrypted, replaced := len(s.Devices) > 0, false, false
+	if err := b.given(ctx, s, func(o *v1alpha1.MemberOSD) {
+		o.Purged, encrypted, replaced = o.Purged || there, o.Encrypted, o.Replaced
+	}); err != nil {
 		return err
 	}
-	if len(s.Devices) > 0 {
+	if there {
 		defer b.memory.touched(types.UID(s.UID), s.Ceph.UUID)
 		o := wanted(s)
 		o.Encrypted, o.Making = encrypted, s.Making
@@ -246,6 +249,11 @@ func (b *Backend) zap(ctx context.Context, s view.Step) error {
 	}
 	if encrypted {
 		if err := b.dropKey(ctx, s); err != nil {
+			return err
+		}
+	}
+	if !there {
+		if err := b.given(ctx, s, func(o *v1alpha1.MemberOSD) { o.Purged = true }); err != nil {
 			return err
 		}
 	}
@@ -279,19 +287,4 @@ func (b *Backend) keep(ctx context.Context, s view.Step) error {
 			o.Replaced, o.AutoReplaced, o.Purged = false, false, false
 		}
 	})
-}
-
-// setNoOut puts on record that the flag is the Cluster's, and then sets it.
-func (b *Backend) setNoOut(ctx context.Context, s view.Step) error {
-	if err := b.member(ctx, s, func(r *v1alpha1.MemberCeph) error { r.NoOut = true; return nil }); err != nil {
-		return err
-	}
-	return b.have(ctx, s)
-}
-
-func (b *Backend) unsetNoOut(ctx context.Context, s view.Step) error {
-	if err := b.have(ctx, s); err != nil {
-		return err
-	}
-	return b.member(ctx, s, func(r *v1alpha1.MemberCeph) error { r.NoOut = false; return nil })
 }

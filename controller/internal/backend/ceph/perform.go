@@ -134,3 +134,18 @@ func (b *Backend) takeDisks(ctx context.Context, s view.Step) error {
 		return nil
 	})
 }
+
+// setNoOut puts on record that the flag is the Cluster's, and then sets it.
+func (b *Backend) setNoOut(ctx context.Context, s view.Step) error {
+	if err := b.member(ctx, s, func(r *v1alpha1.MemberCeph) error { r.NoOut = true; return nil }); err != nil {
+		return err
+	}
+	return b.have(ctx, s)
+}
+
+func (b *Backend) unsetNoOut(ctx context.Context, s view.Step) error {
+	if err := b.have(ctx, s); err != nil {
+		return err
+	}
+	return b.member(ctx, s, func(r *v1alpha1.MemberCeph) error { r.NoOut = false; return nil })
+}

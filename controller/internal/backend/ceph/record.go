@@ -238,12 +238,12 @@ func kept(is bool, field string) error {
 	return fmt.Errorf("the API server does not keep the field %s of the record: its definition of Members is of an earlier version. Run: kubectl apply --server-side -k deploy/crd", field)
 }
 
-// failed says why a step failed.
+// failed says why a step failed, with all that is known of it. Whoever finds that another one was faster looks again.
 func failed(err error) error {
 	var e *backend.StepError
 	if errors.As(err, &e) {
-		return e
+		return &backend.StepError{Reason: e.Reason, Passing: e.Passing, Err: err}
 	}
-	busy := apierrors.IsConflict(err) || apierrors.IsNotFound(err)
+	busy := apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
 	return &backend.StepError{Reason: v1alpha1.ReasonStepFailed, Passing: busy || isPassing(err), Err: err}
 }

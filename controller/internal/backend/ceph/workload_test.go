@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/cephname"
@@ -47,6 +48,42 @@ func TestCount_sweep(t *testing.T) {
 		w := &view.Workloads{Sweeps: map[string]string{}}
 		if count(w, p); w.Sweeps["b"] != want || len(w.Sweeps) != 1 {
 			t.Errorf("%q: %+v", reason, w.Sweeps)
+		}
+	}
+}
+
+// TestSweep_ended: a pod that the kubelet ended, as where its node was switched off, is made again, and the monitor stays on record until one has done the work.
+func TestSweep_ended(t *testing.T) {
+	b, _, m, s := keyed(t, nil)
+	s.Daemon.Kind, s.Daemon.ID, s.Daemon.Node = cephname.DaemonSweep, "b", "n1"
+	m.Spec.Ceph.Swept = []string{"b"}
+	if err := b.Client.Update(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	pods := func() []corev1.Pod {
+		var all corev1.PodList
+		if err := b.Client.List(t.Context(), &all); err != nil {
+			t.Fatal(err)
+		}
+		return all.Items
+	}
+	swept := func() []string {
+		if err := b.Client.Get(t.Context(), client.ObjectKeyFromObject(m), m); err != nil {
+			t.Fatal(err)
+		}
+		return m.Spec.Ceph.Swept
+	}
+	for round, phase := range []corev1.PodPhase{corev1.PodFailed, corev1.PodSucceeded} {
+		if err := b.sweep(t.Context(), s); err != nil || len(pods()) != 1 {
+			t.Fatalf("round %d: %d pods, %v", round, len(pods()), err)
+		}
+		p := pods()[0]
+		p.Status.Phase = phase
+		if err := b.Client.Status().Update(t.Context(), &p); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.sweep(t.Context(), s); err != nil || len(pods()) != 0 || (len(swept()) == 0) != (phase == corev1.PodSucceeded) {
+			t.Errorf("%s: %d pods, on record %q, %v", phase, len(pods()), swept(), err)
 		}
 	}
 }

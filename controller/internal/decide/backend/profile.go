@@ -62,6 +62,8 @@ type Driver struct {
 	Attach bool
 	// NodeOf returns the node that a handle names; empty when it names none. It is nil for a driver whose handles never do.
 	NodeOf func(handle string) string
+	// PrefixOf returns what the handles of a storage's volumes begin with. It is nil for a driver whose handles begin with the UID of the storage, and a slash.
+	PrefixOf func(v1alpha1.Storage) string
 }
 
 // Places returns the nodes that a PersistentVolume of the driver lives on: those that its affinity names with the driver's topology, and

@@ -128,16 +128,20 @@ func (m Map) byUUID(uuid string) (OSD, bool) {
 func (m Map) places(share bool, without func(OSD) bool) int {
 	var names []string
 	for _, o := range m.OSDs {
-		switch {
-		case !o.Up || !o.In || o.Host == "" || without(o):
-		case share:
-			names = append(names, strconv.Itoa(o.ID))
-		default:
-			names = append(names, o.Host)
+		if o.Up && o.In && o.Host != "" && !without(o) {
+			names = append(names, o.place(share))
 		}
 	}
 	slices.Sort(names)
 	return len(slices.Compact(names))
+}
+
+// place is where no two copies of anything are: the host of the OSD, or the OSD itself where copies may share a host.
+func (o OSD) place(share bool) string {
+	if share {
+		return strconv.Itoa(o.ID)
+	}
+	return o.Host
 }
 
 // Pool is one of the map.
@@ -188,6 +192,8 @@ type Disk struct {
 	Deployed Answer
 	// Stale: the disk is encrypted, was away, and came back as another device. The pod of its daemon has it open as the device that it was, and only a new pod opens it anew.
 	Stale bool
+	// Encrypted: it is on record as one that is encrypted, with a key of its own.
+	Encrypted bool
 	// Locked says why nobody opens the encrypted disk: what the Secret with its key lacks. It is empty for a disk that opens.
 	Locked string
 

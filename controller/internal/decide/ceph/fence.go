@@ -80,6 +80,10 @@ func PlanFence(w Fence, f Facts) Plan {
 		}
 		for _, address := range c.Addresses {
 			r := c.blocked(address)
+			if other := w.living(address); other != "" {
+				p.wait("Node %s is out of service, and its address %s is that of node %s as well, which may run: no client there is blocked. Correct the address of the Node that does not have it, or delete that Node.", c.Node, address, other)
+				continue
+			}
 			if !slices.ContainsFunc(w.Records, func(have Blocked) bool { return have.covers(r) }) {
 				p.step(r.step(BlockClient, "The node is out of service: what its clients did not write yet may not reach the disks any more."))
 			}
@@ -90,6 +94,15 @@ func PlanFence(w Fence, f Facts) Plan {
 	}
 	p.Waits = append(p.Waits, w.Strangers(f)...)
 	return p
+}
+
+// living is the name of a node that is not known to be off and has an address, as where an address was given to another machine; empty if there is none.
+func (w Fence) living(address string) string {
+	i := slices.IndexFunc(w.Clients, func(c Client) bool { return !c.Off && slices.Contains(c.Addresses, address) })
+	if i < 0 {
+		return ""
+	}
+	return w.Clients[i].Node
 }
 
 // Strangers tells of addresses all of whose clients are blocked although no record says that the Cluster wanted it: somebody else did, or the record was lost.

@@ -37,6 +37,8 @@ func TestPlanFence(t *testing.T) {
 		"a taint of a node that answers":           {node("one", tainted), nil, none, "", ""},
 		"a node that is off":                       {node("one", off), nil, none, "BlockClient 10.0.0.1 n1", ""},
 		"of which nobody knows what Ceph lists":    {node("one", off), nil, nil, "BlockClient 10.0.0.1 n1", ""},
+		"whose address another one has":            {append(node("one", off), Client{Node: "n9", Addresses: []string{"10.0.0.1"}}), nil, none, "", "10.0.0.1 is that of node n9 as well"},
+		"whose address one has that is off":        {append(node("one", off), Client{Node: "n9", Addresses: []string{"10.0.0.1"}, Boot: "two", Off: true}), nil, none, "BlockClient 10.0.0.1 n1; BlockClient 10.0.0.1 n9", ""},
 		"which somebody else blocked":              {node("one", off), nil, listed, "BlockClient 10.0.0.1 n1", ""},
 		"both of its addresses":                    {node("one", off, two), nil, none, "BlockClient 10.0.0.1 n1; BlockClient fd00::1 n1", ""},
 		"without an address":                       {node("one", off, nowhere), nil, none, "", "has no address"},

@@ -185,6 +185,7 @@ func (w OSDs) room(leaving []Disk, m Map) string {
 		return fmt.Sprintf("OSDs that leave keep their data: the pools have %d copies of everything, and only %d places would be left to keep them.", copies, left)
 	}
 	var used, total, stays int64
+	places := map[string]int64{}
 	for _, o := range m.OSDs {
 		switch {
 		case o.New:
@@ -197,11 +198,21 @@ func (w OSDs) room(leaving []Disk, m Map) string {
 		case o.Up && o.In:
 			total += o.TotalBytes
 			stays += o.UsedBytes
+			places[o.place(w.ShareHost)] += o.TotalBytes
 		}
 	}
-	// Ceph warns from 85 percent on, and stops moving data at 90.
-	if (stays+used)*100 > total*85 && used > 0 {
-		return fmt.Sprintf("OSDs that leave keep their data: the others have %d of %d bytes in use already, and would get %d more.", stays, total, used)
+	if used > 0 && hold(places, stays+used, copies) < stays+used {
+		return fmt.Sprintf("OSDs that leave keep their data: the others have %d of %d bytes in use already, and would get %d more. Ceph warns of an OSD that is 85 percent full, and none of %d places can hold more than one of %d copies.",
+			stays, total, used, len(places), copies)
 	}
 	return ""
+}
+
+// hold is how much of some bytes fits on places of some sizes. Ceph warns from 85 percent on, and stops moving data at 90. No place has two copies of anything, so that a large one cannot hold what has no room on small ones.
+func hold(places map[string]int64, bytes int64, copies int) (out int64) {
+	n := int64(max(1, copies))
+	for _, size := range places {
+		out += min(size/100*85, (bytes+n-1)/n)
+	}
+	return out
 }

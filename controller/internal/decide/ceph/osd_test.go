@@ -162,6 +162,7 @@ func TestPlanOSDs_leave(t *testing.T) {
 		"it never ran, and may start":          {disk(1, leaving), []OSD{up(1, neverRan)}, nil, "StopOSD osd.1 (uuid-1) n1", ""},
 		"too few hosts for the copies":         {disk(1, leaving), []OSD{up(1)}, func(f *Facts) { f.Map.Pools = []Pool{{"data", 3, 2}} }, "", "3 copies of everything, and only 2 places"},
 		"the others are full":                  {disk(1, leaving), []OSD{up(1, func(o *OSD) { o.UsedBytes = 9 * gib })}, func(f *Facts) { f.Map.OSDs[0].UsedBytes = 8 * gib }, "", "in use already"},
+		"one of the others is too small":       {disk(1, leaving), []OSD{up(1, func(o *OSD) { o.UsedBytes = 3 * gib })}, func(f *Facts) { f.Map.OSDs[0].TotalBytes = 2 * gib }, "", "none of 2 places can hold more than one of 2 copies"},
 		"nobody knows how full the others are": {disk(1, leaving), []OSD{up(1)}, func(f *Facts) { f.Map.OSDs[0].TotalBytes = 0 }, "", "how full osd.2 is"},
 		"nobody knows how full it is":          {disk(1, leaving), []OSD{up(1, func(o *OSD) { o.TotalBytes = 0 })}, nil, "", "how full osd.1 is"},
 		"data do not move":                     {disk(1, leaving), []OSD{up(1, out)}, func(f *Facts) { f.Map.Flags = []string{"norebalance"} }, "", "norebalance"},

@@ -62,9 +62,12 @@ func (w OSDs) offerForgotten(p *Plan, d Disk) {
 		return
 	}
 	p.wait("The monitors do not know the OSD of disk %s on %s, and the disk is not there. Put it back, or approve ReplaceOSD in the plan of the Cluster.", d.Path, d.Host)
+	loses := fmt.Sprintf("Disk %s of host %s goes off the record. If it comes back, it is left as it is, and not used.", d.Path, d.Host)
+	if d.Encrypted {
+		loses += " The disk is encrypted, and the Secret with its key is deleted: without a backup of that nobody can read any more what is on it."
+	}
 	p.step(Step{
-		Do: ReplaceOSD, Host: d.Host, Path: d.Path, UUID: d.UUID, ID: -1, Why: "The monitors do not know the OSD, and its disk is not there.",
-		Loses: fmt.Sprintf("Disk %s of host %s goes off the record. If it comes back, it is left as it is, and not used.", d.Path, d.Host),
+		Do: ReplaceOSD, Host: d.Host, Path: d.Path, UUID: d.UUID, ID: -1, Why: "The monitors do not know the OSD, and its disk is not there.", Loses: loses,
 	})
 }
 

@@ -124,7 +124,11 @@ func (s *scope) ownsVolume(v *corev1.PersistentVolume) bool {
 	if v.Spec.CSI == nil || v.Spec.CSI.Driver != s.profile.Driver.Name {
 		return false
 	}
-	if v.Spec.StorageClassName == s.owner.Name || strings.HasPrefix(v.Spec.CSI.VolumeHandle, string(s.owner.UID)+"/") {
+	prefix := string(s.owner.UID) + "/"
+	if of := s.profile.Driver.PrefixOf; of != nil {
+		prefix = of(s.storage)
+	}
+	if v.Spec.StorageClassName == s.owner.Name || strings.HasPrefix(v.Spec.CSI.VolumeHandle, prefix) {
 		return true
 	}
 	return slices.Contains(slices.Collect(maps.Values(v.Spec.CSI.VolumeAttributes)), string(s.owner.UID)) || s.records(v)

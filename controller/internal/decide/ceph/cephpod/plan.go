@@ -25,7 +25,7 @@ type Plan struct {
 	Cluster, FSID string
 	// Image of the daemons.
 	Image string
-	// Resources by kind of daemon; a kind that has none gets those of Defaults.
+	// Resources by kind of daemon; a kind that has none gets 0.1 processors and the memory that it needs.
 	Resources map[string]corev1.ResourceRequirements
 }
 

@@ -44,9 +44,9 @@ func HasTaken(n decide.Node, r v1alpha1.MemberCeph, path string) bool {
 	})
 }
 
-// New is the record of a device of a node that becomes an OSD of a Cluster. The error says why it can become none.
-func New(clusterUID, node string, d decide.Device, encrypted bool) (v1alpha1.MemberOSD, error) {
-	uuid, err := osd.UUID(clusterUID, identity(node, d), d.Path)
+// New is the record of a device of a node that becomes an OSD of a Ceph cluster. The error says why it can become none.
+func New(fsid, node string, d decide.Device, encrypted bool) (v1alpha1.MemberOSD, error) {
+	uuid, err := osd.UUID(fsid, identity(node, d), d.Path)
 	return of(d, uuid, encrypted), err
 }
 

@@ -181,6 +181,9 @@ func (v *View) serve(p *plan, f ceph.Facts) {
 	case t.Filesystem == ceph.Unknown:
 		p.wait("Whether the filesystem is there cannot be read.")
 		return
+	case t.Filesystem == ceph.No && v.named():
+		p.wait("The filesystem does not exist, and PersistentVolumes name volumes in it: it is not made anew, since that could overwrite what is left of it in the pools.")
+		return
 	case t.Filesystem == ceph.Yes && t.Group == ceph.Unknown && noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephServed):
 		p.wait("Whether the group of the volumes is there cannot be read: no metadata server serves yet, or Ceph did not answer.")
 		return

@@ -168,6 +168,8 @@ func (v *View) volumesPresent() metav1.Condition {
 		return no(t, v1alpha1.ReasonVolumesMissing, text)
 	case !current && before != nil:
 		return *before
+	case !current && v.named():
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "Nobody has compared the volumes that PersistentVolumes name with those in the filesystem yet."+v.stale())
 	case !current:
 		return yes(t, v1alpha1.ReasonVolumesPresent, "No volume is known to be missing.")
 	}
@@ -194,6 +196,18 @@ func (v *View) missing(current bool) (gone, foreign []string) {
 	slices.Sort(gone)
 	slices.Sort(foreign)
 	return gone, foreign
+}
+
+// named reports whether a PersistentVolume names a volume in the filesystem.
+func (v *View) named() bool {
+	for _, at := range v.seen.World.Volumes {
+		for _, volume := range at {
+			if id, err := cephvolume.Parse(volume.Handle); err == nil && volume.Expected && id.FSID == v.seen.Cluster.FSID() {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // earlier says why nothing of the Cluster may be begun; empty once its keys are made, and if no PersistentVolume of it names a Ceph cluster that no storage is.
@@ -245,4 +259,34 @@ func (v *View) living(fsid string) bool {
 func unserved(check string) bool {
 	name, _, _ := strings.Cut(check, ":")
 	return name == "PG_AVAILABILITY"
+}
+
+// blocklist says whether every address on Ceph's blocklist is there by the record of the Cluster.
+func (v *View) blocklist() metav1.Condition {
+	const t = v1alpha1.ConditionBlocklistKnown
+	records, err := noted.Blocked(v.seen.Cluster)
+	switch told := v.seen.Ceph; {
+	case err != nil:
+		return no(t, v1alpha1.ReasonClientsBlocked, fmt.Sprintf("Which clients are blocked cannot be read: %v.", err))
+	case told != nil && v.old():
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonCephUnreachable, "Nobody can say now which addresses are on Ceph's blocklist."+v.stale())
+	case told == nil || told.Blocked == nil:
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "Ceph has not said which addresses are on its blocklist.")
+	default:
+		if out := (ceph.Fence{Clients: v.seen.Clients, Records: records}).Strangers(told.Facts); len(out) > 0 {
+			return no(t, v1alpha1.ReasonClientsBlocked, backend.Cut(strings.Join(out[:min(3, len(out))], " "), 1024))
+		}
+		return yes(t, v1alpha1.ReasonBlocklistKnown, "The Cluster knows why each address on Ceph's blocklist is there.")
+	}
+}
+
+// forming says how far a Cluster is whose monitors nobody has seen yet.
+func (v *View) forming() string {
+	switch {
+	case v.earlier() != "":
+		return "No monitor is started."
+	case v.seen.Cluster.TakesUp():
+		return "The monitors that spec.ceph.takeUp names are being started."
+	}
+	return "The first monitor is being started."
 }

@@ -219,13 +219,13 @@ func (v *View) planFlags(hosts []ceph.Host, f ceph.Facts) ceph.Plan {
 	return ceph.PlanFlags(ceph.Flags{Hosts: hosts, Set: set}, f)
 }
 
-// planFence is about the clients of nodes that are out of service. Before the filesystem is made there are none.
+// planFence is about the clients of nodes that are out of service. Before the filesystem is made, or a Ceph cluster is taken up that may have clients, there are none.
 func (v *View) planFence(f ceph.Facts) ceph.Plan {
 	records, err := noted.Blocked(v.seen.Cluster)
 	if err != nil {
 		return ceph.Plan{Waits: []string{fmt.Sprintf("Which clients are blocked cannot be read: %v.", err)}}
 	}
-	if !noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephServed) && len(records) == 0 {
+	if !noted.Served(v.seen.Cluster) && len(records) == 0 {
 		return ceph.Plan{}
 	}
 	return ceph.PlanFence(ceph.Fence{Clients: v.seen.Clients, Records: records}, f)

@@ -83,7 +83,7 @@ func (v *View) volumes() (names []string, known bool) {
 	return *t.Subvolumes, true
 }
 
-// neverServed reports whether a Cluster without the record that it served can have no volume: Ceph says now that there is no filesystem, or there is
+// neverServed reports whether a Cluster without the record that it served can have no volume: Ceph says now that there is no filesystem, or the monitors were never seen and there is
 // nothing on any disk. The record alone says nothing: it is lost when somebody replaces the Cluster by its manifest.
 func (v *View) neverServed() bool {
 	if t := v.seen.Ceph; t != nil && v.seen.Current {
@@ -92,7 +92,8 @@ func (v *View) neverServed() bool {
 			return true
 		}
 	}
-	return !slices.ContainsFunc(v.disks(), func(d ceph.Disk) bool { return d.Kind != osd.Empty })
+	// Disks that are not on record may have OSDs of it all the same.
+	return !noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephFormed) && !slices.ContainsFunc(v.disks(), func(d ceph.Disk) bool { return d.Kind != osd.Empty })
 }
 
 // holding names the volumes that keep a Cluster which is being deleted, before anything of it is given up.

@@ -18,7 +18,7 @@ import (
 
 // planUpgrade compares what daemons were made of with what they are to be made of: the image, and all else that is in their pods.
 func (v *View) planUpgrade(hosts []ceph.Host, f ceph.Facts) ceph.Plan {
-	if f.Daemons == nil || f.Map == nil || !noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephServed) {
+	if f.Daemons == nil || f.Map == nil || !noted.Served(v.seen.Cluster) {
 		return ceph.Plan{}
 	}
 	daemons := v.deployed(*f.Daemons)
@@ -160,7 +160,7 @@ func (v *View) wanted(have Workload) (cephpod.Daemon, bool) {
 // upgraded says whether all daemons are what the spec wants, and what those that are not wait for. What Ceph said last stands while it is being asked.
 func (v *View) upgraded() metav1.Condition {
 	const t = v1alpha1.ConditionDaemonsCurrent
-	if v.seen.Workloads == nil || v.deleting() || !noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephServed) {
+	if v.seen.Workloads == nil || v.deleting() || !noted.Served(v.seen.Cluster) {
 		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "Daemons are compared with the spec while the filesystem is served.")
 	}
 	var behind []string

@@ -20,13 +20,22 @@ import (
 func Profile() backend.Profile {
 	return backend.Profile{
 		Type: v1alpha1.StorageTypeCephFS, Exclusive: true, MovesData: true, TakesDevices: true,
-		Driver: backend.Driver{Name: v1alpha1.DriverCephFS, Deployment: "quarry-csi-cephfs", Snapshots: true, Capacity: true},
+		Driver: backend.Driver{Name: v1alpha1.DriverCephFS, Deployment: "quarry-csi-cephfs", Snapshots: true, Capacity: true, PrefixOf: prefixOf},
 		Members: &backend.Readiness{
 			Condition: v1alpha1.ConditionOSDsReady, Reason: v1alpha1.ReasonOSDsReady, Message: "The OSDs of every host run.",
 			None: "No OSD runs yet.", Preparing: "its disks become OSDs", Unapproved: "the steps on its disks wait for approval",
 			Forgets: "Ceph has forgotten",
 		},
 	}
+}
+
+// prefixOf is what the handles of a Cluster's volumes begin with: the FSID, which is that of an earlier Cluster where its Ceph cluster was taken up.
+func prefixOf(s v1alpha1.Storage) string {
+	c, is := s.(*v1alpha1.Cluster)
+	if !is {
+		return string(s.GetUID()) + "/"
+	}
+	return c.FSID() + "/"
 }
 
 // View is one observation of a Cluster of type cephfs, and the decisions on it.
@@ -77,7 +86,7 @@ func (v *View) Hosts() []string {
 	return out
 }
 
-// daemonOn reports whether a daemon is deployed on a node that has data there: one that has none goes with its Cluster, or is made elsewhere.
+// daemonOn reports whether any daemon is deployed on a node: while one is the node is not empty, whether the daemon keeps data there or not.
 func (v *View) daemonOn(node string) bool {
 	w := v.seen.Workloads
 	return w != nil && slices.ContainsFunc(w.Daemons, func(d Workload) bool { return d.Node == node })

@@ -94,7 +94,7 @@ func (v *View) monitorsReady() metav1.Condition {
 	case v.seen.Workloads != nil && noted.Is(c, v1alpha1.AnnotationCephKeys) && !v.seen.Workloads.Keys:
 		return no(t, v1alpha1.ReasonCephKeysMissing, v.later("The keys of the Ceph cluster are missing."))
 	case !noted.Is(c, v1alpha1.AnnotationCephFormed):
-		return no(t, v1alpha1.ReasonCephForming, v.later("The first monitor is being started."))
+		return no(t, v1alpha1.ReasonCephForming, v.later(v.forming()))
 	case told == nil && v.seen.Asking == BeingAsked:
 		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "The monitors are being asked for the first time since the controller started.")
 	case told == nil || told.Quorum == nil || v.old():
@@ -144,6 +144,9 @@ func (v *View) healthy() metav1.Condition {
 	told := v.seen.Ceph
 	if told == nil || told.Health == "" {
 		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "Ceph has not said yet how it is.")
+	}
+	if v.old() {
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonCephUnreachable, "Nobody can say now how Ceph is. At last it was "+told.Health+"."+v.stale())
 	}
 	text := told.Health
 	if len(told.Checks) > 0 {
@@ -275,21 +278,4 @@ func (v *View) Fill(c *v1alpha1.Cluster) {
 		out.Waits = append(out.Waits, backend.Cut(w, 512))
 	}
 	c.Status.Ceph = out
-}
-
-// blocklist says whether every address on Ceph's blocklist is there by the record of the Cluster.
-func (v *View) blocklist() metav1.Condition {
-	const t = v1alpha1.ConditionBlocklistKnown
-	records, err := noted.Blocked(v.seen.Cluster)
-	switch told := v.seen.Ceph; {
-	case err != nil:
-		return no(t, v1alpha1.ReasonClientsBlocked, fmt.Sprintf("Which clients are blocked cannot be read: %v.", err))
-	case told == nil || told.Blocked == nil || v.old():
-		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "Ceph has not said which addresses are on its blocklist.")
-	default:
-		if out := (ceph.Fence{Clients: v.seen.Clients, Records: records}).Strangers(told.Facts); len(out) > 0 {
-			return no(t, v1alpha1.ReasonClientsBlocked, backend.Cut(strings.Join(out[:min(3, len(out))], " "), 1024))
-		}
-		return yes(t, v1alpha1.ReasonBlocklistKnown, "The Cluster knows why each address on Ceph's blocklist is there.")
-	}
 }
