@@ -244,6 +244,9 @@ func diskReplaced(t *testing.T, c *v1alpha1.Cluster, w *writer, pulled, fresh *d
 	if err != nil || now.Status.Plan == nil {
 		t.Fatalf("no plan: %v", err)
 	}
+	if p := now.Status.Plan; p.Count != 1 || p.Steps[0].Action != v1alpha1.ActionReplaceOSD || !strings.Contains(p.Steps[0].Consent, fmt.Sprintf("osd.%d", dies.ID)) {
+		t.Fatalf("a person is asked for something else than to give osd.%d up: %+v", dies.ID, p)
+	}
 	approve(t, c.Name, now.Status.Plan.Digest)
 	eventually(t, 10*time.Minute, "the OSD is gone from Ceph and from the record", func(ctx context.Context) error {
 		m, err := memberOf(ctx, c.Name, pulled.node)

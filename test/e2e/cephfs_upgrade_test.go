@@ -35,7 +35,7 @@ func TestCephFSUpgrade(t *testing.T) {
 	}
 	c := newCephCluster(t, "changes", nodes...)
 	// With two copies one of three hosts may leave.
-	c.Spec.Ceph.Replicas = 2
+	c.Spec.Ceph.Replicas, c.Spec.Ceph.Image = 2, v1alpha1.CephImage
 	runCeph(t, c)
 	before := c.Spec.Ceph.Image
 	w := keepWriting(t, c, nodes[1], nodes[2])
