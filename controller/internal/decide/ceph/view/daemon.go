@@ -177,15 +177,8 @@ func (v *View) serve(p *plan, f ceph.Facts) {
 		p.wait("The filesystem waits for a metadata server.")
 		return
 	}
-	switch {
-	case t.Filesystem == ceph.Unknown:
-		p.wait("Whether the filesystem is there cannot be read.")
-		return
-	case t.Filesystem == ceph.No && v.named():
-		p.wait("The filesystem does not exist, and PersistentVolumes name volumes in it: it is not made anew, since that could overwrite what is left of it in the pools.")
-		return
-	case t.Filesystem == ceph.Yes && t.Group == ceph.Unknown && noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephServed):
-		p.wait("Whether the group of the volumes is there cannot be read: no metadata server serves yet, or Ceph did not answer.")
+	if why := v.keepsFilesystem(t); why != "" {
+		p.wait("%s", why)
 		return
 	}
 	_, listening := v.monitors()
@@ -201,6 +194,19 @@ func (v *View) serve(p *plan, f ceph.Facts) {
 	s := v.whole(v1alpha1.ActionServeFilesystem, "", "The pools are there.")
 	s.Text = monitors
 	p.step(s)
+}
+
+// keepsFilesystem says why nothing is made of the filesystem now; empty if it may be.
+func (v *View) keepsFilesystem(t *Told) string {
+	switch {
+	case t.Filesystem == ceph.Unknown:
+		return "Whether the filesystem is there cannot be read."
+	case t.Filesystem == ceph.No && v.named():
+		return "The filesystem does not exist, and PersistentVolumes name volumes in it: it is not made anew, since that could overwrite what is left of it in the pools."
+	case t.Filesystem == ceph.Yes && t.Group == ceph.Unknown && noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephServed):
+		return "Whether the group of the volumes is there cannot be read: no metadata server serves yet, or Ceph did not answer."
+	}
+	return ""
 }
 
 // replicas is how many copies are wanted.

@@ -56,6 +56,7 @@ func TestTearDown_withoutTheRecordThatItServed(t *testing.T) {
 		"there is no filesystem":        {&Told{Facts: pools, Filesystem: ceph.No}, osd.Ready, nil, ""},
 		"there are no pools":            {&Told{Facts: ceph.Facts{Map: &ceph.Map{}}}, osd.Ready, nil, ""},
 		"the disk is empty":             {nil, osd.Empty, nil, ""},
+		"the monitors were there":       {nil, osd.Empty, map[string]string{v1alpha1.AnnotationCephFormed: "u"}, "nobody can list"},
 		"nobody looked at the disk":     {nil, osd.Unknown, nil, "nobody can list"},
 		"it served, the disk is empty":  {nil, osd.Empty, served, "nobody can list"},
 		"a person says that it may go":  {nil, osd.Ready, map[string]string{v1alpha1.AnnotationRemove: "u"}, ""},
@@ -154,6 +155,22 @@ func TestServe_unread(t *testing.T) {
 		New(o).serve(&p, ceph.Facts{Map: &ceph.Map{Pools: []ceph.Pool{{Name: cephname.PoolMetadata}, {Name: cephname.PoolData}}}})
 		if said := strings.Join(p.waits, " "); len(p.steps) > 0 != tt.step || !strings.Contains(said, tt.says) || tt.step && said != "" {
 			t.Errorf("%s: %+v", name, p)
+		}
+	}
+}
+
+// TestServe_gone: a filesystem that is gone is not made anew while a PersistentVolume names a volume in it.
+func TestServe_gone(t *testing.T) {
+	const fsid, volume = "7a1c6d1e-0000-4000-8000-000000000001", "pvc-11111111-2222-4333-8444-555555555555"
+	for of, made := range map[string]bool{fsid: false, "7a1c6d1e-0000-4000-8000-000000000002": true} {
+		o := deleted(&Told{Filesystem: ceph.No}, osd.Ready, nil)
+		o.Cluster.UID = fsid
+		o.Workloads.Daemons = []Workload{{Kind: cephname.DaemonMetadata, ID: "h1", Node: "n1"}}
+		o.World.Volumes = map[string][]backend.Volume{"": {{Name: volume, Handle: of + "/quarry/quarry/" + volume, Expected: true, Bound: true}}}
+		var p plan
+		New(o).serve(&p, ceph.Facts{Map: &ceph.Map{Pools: []ceph.Pool{{Name: cephname.PoolMetadata}, {Name: cephname.PoolData}}}})
+		if said := strings.Join(p.waits, " "); len(p.steps) > 0 != made || strings.Contains(said, "not made anew") == made {
+			t.Errorf("a volume of %s: %+v", of, p)
 		}
 	}
 }

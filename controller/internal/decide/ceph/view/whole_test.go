@@ -268,6 +268,20 @@ func TestVolumesPresent(t *testing.T) {
 	}
 }
 
+// TestProfile_prefix: the volumes of a Cluster that took a Ceph cluster up have handles that begin with the FSID, and not with its UID.
+func TestProfile_prefix(t *testing.T) {
+	const uid, earlier = "7a1c6d1e-0000-4000-8000-000000000001", "7a1c6d1e-0000-4000-8000-000000000002"
+	c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "files", UID: uid}}
+	of := Profile().Driver.PrefixOf
+	if got := of(c); got != uid+"/" {
+		t.Errorf("its own: %q", got)
+	}
+	c.Spec.Ceph = &v1alpha1.CephSpec{TakeUp: &v1alpha1.CephTakeUp{FSID: earlier}}
+	if got := of(c); got != earlier+"/" {
+		t.Errorf("one that it takes up: %q", got)
+	}
+}
+
 // TestEarlier: a Cluster with another UID than the one that its volumes name begins nothing beside them, and takes no disk. One that has begun goes on.
 func TestEarlier(t *testing.T) {
 	const earlier, other = "7a1c6d1e-0000-4000-8000-000000000002", "7a1c6d1e-0000-4000-8000-000000000003"
