@@ -190,3 +190,15 @@ func TestPlanOSDs_zapHoldsNobodyUp(t *testing.T) {
 	down := func(o *OSD) { o.Up, o.In, o.SafeToDestroy = false, false, Yes }
 	check(t, "two leave", PlanOSDs(w, facts(twice, up(2, down), up(3), up(4))), "ZapOSD OSD uuid-1 n1; PurgeOSD osd.2 (uuid-2) n2", "")
 }
+
+// TestPlanOSDs_forgottenEncrypted: whoever gives up an OSD that the monitors do not know, and whose disk is away, is told that the key of the disk goes with it.
+func TestPlanOSDs_forgottenEncrypted(t *testing.T) {
+	for _, encrypted := range []bool{false, true} {
+		away := disk(1, func(d *Disk) { d.Missing, d.Encrypted, d.Kind = true, encrypted, osd.Unknown })
+		p := PlanOSDs(OSDs{Disks: []Disk{away, disk(2), disk(3)}, Hosts: hosts("n1", "n2", "n3")}, facts(twice, up(2), up(3)))
+		i := slices.IndexFunc(p.Steps, func(s Step) bool { return s.Do == ReplaceOSD })
+		if i < 0 || strings.Contains(p.Steps[i].Loses, "the Secret with its key is deleted") != encrypted {
+			t.Errorf("encrypted %t: %+v, waits %q", encrypted, p.Steps, p.Waits)
+		}
+	}
+}

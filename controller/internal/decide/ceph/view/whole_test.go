@@ -320,3 +320,33 @@ func TestEarlier(t *testing.T) {
 		}
 	}
 }
+
+// TestSilent: what Ceph said of its health and of its blocklist does not stand while the monitors do not answer.
+func TestSilent(t *testing.T) {
+	for silent, want := range map[bool]metav1.ConditionStatus{false: metav1.ConditionTrue, true: metav1.ConditionUnknown} {
+		o := joined(v1alpha1.ClusterSpec{})
+		o.Ceph.Health = "HEALTH_OK"
+		if silent {
+			o.Current, o.Asking, o.Now = false, "The monitors do not answer.", o.Ceph.At.Add(time.Hour)
+		}
+		v := New(o)
+		for _, c := range []metav1.Condition{v.healthy(), v.blocklist()} {
+			if c.Status != want || silent && c.Reason != v1alpha1.ReasonCephUnreachable {
+				t.Errorf("silent %t: %+v", silent, c)
+			}
+		}
+	}
+}
+
+// TestForming: a Cluster that takes a Ceph cluster up does not say that it starts a first monitor.
+func TestForming(t *testing.T) {
+	for fsid, want := range map[string]string{"": "The first monitor is being started.", "7a1c6d1e-0000-4000-8000-000000000002": "The monitors that spec.ceph.takeUp names are being started."} {
+		c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "files", UID: "u"}, Spec: v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{}}}
+		if fsid != "" {
+			c.Spec.Ceph.TakeUp = &v1alpha1.CephTakeUp{FSID: fsid}
+		}
+		if got := New(Observation{Cluster: c, Workloads: &Workloads{}}).monitorsReady().Message; !strings.HasPrefix(got, want) {
+			t.Errorf("FSID %q: %q", fsid, got)
+		}
+	}
+}
