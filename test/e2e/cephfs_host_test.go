@@ -15,7 +15,7 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// TestLvmAndCephfsNeverShareAHost: whichever of two Clusters has a host first keeps it, and the other one makes nothing there and says why. No daemon of Ceph has to run for that: nobody has its image here.
+// TestLvmAndCephfsNeverShareAHost: whichever of two Clusters has a host first keeps it, and the other one makes nothing there and says why. No daemon of Ceph has to run for that: nobody has its image here. That keeps no Cluster from going: what a monitor may have left is removed with the agent's image.
 func TestLvmAndCephfsNeverShareAHost(t *testing.T) {
 	turn(t, 1, 20)
 	create(t, newCluster("local", nodes[0]))

@@ -1,4 +1,4 @@
-// Package agentpod finds the pods that the agents run in: which pod is the agent of a node. It reads from a cache and writes nothing.
+// Package agentpod finds the pods that the agents run in: which pod is the agent of a node. It writes nothing.
 package agentpod
 
 import (
@@ -19,6 +19,9 @@ const (
 
 // DaemonSet is the name of the agents' DaemonSet; their service account and NetworkPolicy have the same.
 const DaemonSet = "quarry-agent"
+
+// container is the name of the agent's container in its pod.
+const container = "agent"
 
 // indexNode is the index of pods by the node that they run on.
 const indexNode = "spec.nodeName"
@@ -77,4 +80,14 @@ func Newest(ctx context.Context, reader client.Reader, namespaces []string, node
 		}
 	}
 	return newest, nil
+}
+
+// Image returns the image that the agent of a pod runs; empty when the pod has no such container, as in a cache that drops it.
+func Image(p *corev1.Pod) string {
+	for _, c := range p.Spec.Containers {
+		if c.Name == container {
+			return c.Image
+		}
+	}
+	return ""
 }

@@ -54,7 +54,7 @@ func TestDeploy_policyOfLeasesKnowsEveryDriver(t *testing.T) {
 // TestDeploy_policyOfNodesKnowsEveryLabel: a storage whose nodes cannot be labelled never gets its volumes placed.
 func TestDeploy_policyOfNodesKnowsEveryLabel(t *testing.T) {
 	var want, got []string
-	for _, b := range bindings(reads{}, nil, "quarry-system", "", nil) {
+	for _, b := range bindings(reads{}, nil, Config{Namespace: "quarry-system"}, nil) {
 		for _, one := range b.backends {
 			if label := one.Profile().Label; label != nil {
 				want = append(want, strings.TrimSuffix(label("x"), "x"))

@@ -246,7 +246,7 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	if err != nil {
 		return fmt.Errorf("make what runs programs in pods: %w", err)
 	}
-	all, byKind := bindings(mgr, pool, cfg.Namespace, cfg.PodName, start), kinds{}
+	all, byKind := bindings(mgr, pool, cfg, start), kinds{}
 	table := entries(all)
 	found, err := images(ctx, mgr.GetAPIReader(), cfg)
 	if err != nil {

@@ -66,14 +66,14 @@ func (d direct) List(ctx context.Context, l client.ObjectList, options ...client
 	return d.live.List(ctx, l, options...)
 }
 
-// bindings returns all kinds of storages, for a process in a pod of a namespace. A new kind is added here.
-func bindings(m clients, pool *agents.Pool, namespace, pod string, start execpod.Starter) []binding {
+// bindings returns all kinds of storages, for a process with a Config. A new kind is added here.
+func bindings(m clients, pool *agents.Pool, cfg Config, start execpod.Starter) []binding {
 	local := &lvm.Backend{
 		Agents: pool, Changer: pool, Records: lvm.Recorder{Client: m.GetClient(), Live: m.GetAPIReader()}, Client: m.GetAPIReader(),
 	}
 	shares := &nfs.Backend{Agents: pool, Now: time.Now}
-	luns := sharedLuns(m, pool, namespace, pod)
-	files := filesystems.Backend(m, pool, start)
+	luns := sharedLuns(m, pool, cfg.Namespace, cfg.PodName)
+	files := filesystems.Backend(m, pool, start, agentsIn(cfg.Namespace, cfg.AgentNamespace))
 	return []binding{
 		{
 			bind: func(c storage.Config) *storage.Reconciler {

@@ -36,7 +36,7 @@ func (*stranger) StorageKind() string { return "Stranger" }
 // bound returns the reconcilers of all kinds.
 func bound() kinds {
 	k := kinds{}
-	for _, b := range bindings(reads{}, nil, "quarry-system", "", nil) {
+	for _, b := range bindings(reads{}, nil, Config{Namespace: "quarry-system"}, nil) {
 		r := b.bind(storage.Config{})
 		k[r.New().StorageKind()] = r
 	}
@@ -122,7 +122,7 @@ func TestKinds_areListed(t *testing.T) {
 func TestDrivers_areServedAsTheTableSays(t *testing.T) {
 	var names []string
 	deployments := map[string]bool{}
-	for _, e := range entries(bindings(reads{}, nil, "quarry-system", "", nil)) {
+	for _, e := range entries(bindings(reads{}, nil, Config{Namespace: "quarry-system"}, nil)) {
 		d := e.Profile.Driver
 		names = append(names, d.Name)
 		if d.Deployment == "" || deployments[d.Deployment] {
@@ -295,7 +295,7 @@ func TestDeploy_letsTheDriversReadWhatTheyWatch(t *testing.T) {
 // TestDeploy_sidecarsReachTheirLeasesOnly: the names are those that the sidecars give their leases. Without its lease a sidecar does nothing.
 func TestDeploy_sidecarsReachTheirLeasesOnly(t *testing.T) {
 	var want []string
-	for _, b := range bindings(reads{}, nil, "quarry-system", "", nil) {
+	for _, b := range bindings(reads{}, nil, Config{Namespace: "quarry-system"}, nil) {
 		for _, one := range b.backends {
 			d := one.Profile().Driver
 			name := strings.ReplaceAll(d.Name, ".", "-")
@@ -334,7 +334,7 @@ func (r reads) GetClient() client.Client { return nil }
 // What is forgotten of a lost host is decided by what the API server itself says.
 func TestBindings_lostSnapshotsAreReadLive(t *testing.T) {
 	live := struct{ client.Reader }{}
-	for _, b := range bindings(reads{live: &live}, nil, "quarry-system", "", nil) {
+	for _, b := range bindings(reads{live: &live}, nil, Config{Namespace: "quarry-system"}, nil) {
 		for _, one := range b.backends {
 			if l, ok := one.(*lvm.Backend); ok && l.Client == client.Reader(&live) {
 				return

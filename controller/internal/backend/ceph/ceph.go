@@ -69,6 +69,8 @@ type Config struct {
 	Live   client.Reader
 	// Runner returns what runs commands for the Ceph cluster with an FSID.
 	Runner func(fsid string) ceph.Runner
+	// AgentImage returns the image that the agent of a node runs; empty when there is none. Nil means that nobody knows it.
+	AgentImage func(ctx context.Context, node string) (string, error)
 	// Now returns the time; time.Now when it is nil. Random is that of the system when it is nil.
 	Now    func() time.Time
 	Random io.Reader

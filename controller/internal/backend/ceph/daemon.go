@@ -126,6 +126,12 @@ func (b *Backend) sweep(ctx context.Context, s view.Step) error {
 	if err != nil {
 		return err
 	}
+	// That image is on the node already: whoever gives a Cluster up needs no registry, and no right name of Ceph's image.
+	if b.AgentImage != nil {
+		if s.Daemon.Image, err = b.AgentImage(ctx, s.Daemon.Node); err != nil {
+			return err
+		}
+	}
 	want, have := cephpod.Of(c).Sweep(s.Daemon), &corev1.Pod{}
 	there, err := b.get(ctx, want.Name, have)
 	switch {
@@ -135,8 +141,8 @@ func (b *Backend) sweep(ctx context.Context, s view.Step) error {
 		return b.apply(ctx, want)
 	case have.Labels[cephname.LabelFSID] != s.FSID:
 		return passing("pod %s is of another Ceph cluster", want.Name)
-	case have.Status.Phase == corev1.PodFailed:
-		// The kubelet ended it, as where its node had no room or was switched off, and starts it no more: another one does the work.
+	case have.Status.Phase == corev1.PodFailed, have.Status.Phase == corev1.PodPending && s.Daemon.Image != "" && have.Spec.Containers[0].Image != s.Daemon.Image:
+		// The kubelet ended it, as where its node had no room or was switched off, and starts it no more; or it may wait for another image for ever. Another pod does the work.
 		return client.IgnoreNotFound(b.Client.Delete(ctx, have, client.Preconditions{UID: new(have.UID)}))
 	case have.Status.Phase != corev1.PodSucceeded:
 		return nil

@@ -1,6 +1,7 @@
 package ceph
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 )
 
@@ -84,6 +86,51 @@ func TestSweep_ended(t *testing.T) {
 		}
 		if err := b.sweep(t.Context(), s); err != nil || len(pods()) != 0 || (len(swept()) == 0) != (phase == corev1.PodSucceeded) {
 			t.Errorf("%s: %d pods, on record %q, %v", phase, len(pods()), swept(), err)
+		}
+	}
+}
+
+// TestSweep_image: the pod runs the image of its node's agent, and one that waits for another image is replaced. While no agent runs there it waits for the Cluster's own.
+func TestSweep_image(t *testing.T) {
+	b, _, _, s := keyed(t, nil)
+	s.Daemon.Kind, s.Daemon.ID, s.Daemon.Node = cephname.DaemonSweep, "b", "n1"
+	agent, asked := "", ""
+	b.AgentImage = func(_ context.Context, node string) (string, error) { asked = node; return agent, nil }
+	for round, tt := range []struct {
+		agent string
+		phase corev1.PodPhase
+		want  string
+	}{
+		{"", corev1.PodPending, v1alpha1.CephImage},
+		{"", corev1.PodPending, v1alpha1.CephImage},
+		// The pod is taken away, and the next look makes the other one.
+		{"agent:1", corev1.PodPending, ""},
+		{"agent:1", corev1.PodPending, "agent:1"},
+		{"", corev1.PodPending, "agent:1"},
+		{"agent:2", corev1.PodRunning, "agent:1"},
+	} {
+		agent = tt.agent
+		if err := b.sweep(t.Context(), s); err != nil || asked != "n1" {
+			t.Fatalf("round %d: node %q, %v", round, asked, err)
+		}
+		var all corev1.PodList
+		if err := b.Client.List(t.Context(), &all); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for i := range all.Items {
+			p := &all.Items[i]
+			got += p.Spec.Containers[0].Image
+			// What the kubelet says comes before the next look.
+			if p.Status.Phase = tt.phase; round == 4 {
+				p.Status.Phase = corev1.PodRunning
+			}
+			if err := b.Client.Status().Update(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got != tt.want {
+			t.Errorf("round %d: image %q, want %q", round, got, tt.want)
 		}
 	}
 }

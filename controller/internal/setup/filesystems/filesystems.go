@@ -7,6 +7,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quarry.storage/quarry/controller/internal/agentpod"
 	"quarry.storage/quarry/controller/internal/agents"
 	"quarry.storage/quarry/controller/internal/agents/osd"
 	cephbackend "quarry.storage/quarry/controller/internal/backend/ceph"
@@ -79,10 +80,21 @@ type Clients interface {
 	GetAPIReader() client.Reader
 }
 
-// Backend makes the backend of Clusters of type cephfs. start runs programs in pods.
-func Backend(m Clients, pool *agents.Pool, start execpod.Starter) *cephbackend.Backend {
+// Backend makes the backend of Clusters of type cephfs. start runs programs in pods; the agents run in the namespaces.
+func Backend(m Clients, pool *agents.Pool, start execpod.Starter, namespaces []string) *cephbackend.Backend {
 	runs := NewMonitors(m.GetAPIReader(), start)
 	return cephbackend.New(cephbackend.Config{
-		Agents: pool, Disks: Disks{osd.Calls{Pool: pool}}, Client: m.GetClient(), Live: m.GetAPIReader(), Runner: runs.Runner,
+		Agents: pool, Disks: Disks{osd.Calls{Pool: pool}}, Client: m.GetClient(), Live: m.GetAPIReader(), Runner: runs.Runner, AgentImage: AgentImage(m.GetAPIReader(), namespaces),
 	})
+}
+
+// AgentImage returns what finds the image that the agent of a node runs. The reader is one of the API server itself: a cache drops the images of pods.
+func AgentImage(live client.Reader, namespaces []string) func(context.Context, string) (string, error) {
+	return func(ctx context.Context, node string) (string, error) {
+		p, err := agentpod.Newest(ctx, live, namespaces, node)
+		if p == nil || err != nil {
+			return "", err
+		}
+		return agentpod.Image(p), nil
+	}
 }

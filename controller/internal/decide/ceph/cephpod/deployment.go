@@ -143,8 +143,11 @@ func (p Plan) volumes(d Daemon) []corev1.Volume {
 	return append(out, memory("own"), memory("data"))
 }
 
-// Sweep is the pod that removes the data of a monitor from its node, once it is out of the map and stopped.
+// Sweep is the pod that removes the data of a monitor from its node, once it is out of the map and stopped. It needs no program of Ceph: where an image is given it runs that one.
 func (p Plan) Sweep(d Daemon) *corev1.Pod {
+	if d.Image != "" {
+		p.Image = d.Image
+	}
 	spec := p.pod(Daemon{Kind: cephname.DaemonTools, ID: d.ID, Node: d.Node})
 	directory := corev1.HostPathDirectoryOrCreate
 	spec.RestartPolicy = corev1.RestartPolicyOnFailure
