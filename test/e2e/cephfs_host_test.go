@@ -15,12 +15,13 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// TestLvmAndCephfsNeverShareAHost: whichever of two Clusters has a host first keeps it, and the other one makes nothing there and says why. No daemon of Ceph has to run for that: nobody has its image here. That keeps no Cluster from going: what a monitor may have left is removed with the agent's image.
+// TestLvmAndCephfsNeverShareAHost: whichever of two Clusters has a host first keeps it, and the other one makes nothing there and says why. No daemon of Ceph has to run for that, and nobody has the image. That keeps no Cluster from going: what a monitor may have left is removed with the agent's image.
 func TestLvmAndCephfsNeverShareAHost(t *testing.T) {
 	turn(t, 1, 20)
 	create(t, newCluster("local", nodes[0]))
 	waitReady(t, "local", limitReady)
 	shared := smallCeph("shared", nodes[0], nodes[1])
+	shared.Spec.Ceph.Image = "registry.invalid/ceph/ceph:v20.2.4"
 	create(t, shared)
 	waitConflict(t, shared.Name, nodes[0], "Cluster local")
 	checkLabel(t, nodes[0], "lvm")
