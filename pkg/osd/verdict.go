@@ -92,6 +92,8 @@ type Verdict struct {
 	Message string
 	// Making names which making of the wanted OSD the disk carries: no two have the same one, even if they have the same UUID. It is empty for a disk that is neither Ready nor Unfinished.
 	Making string
+	// Carries is the UUID of an OSD of the wanted one's Ceph cluster which a label or a header on the disk names, be it the wanted one or another. It is empty if none does.
+	Carries string
 	// Stale: the encrypted OSD is open as another device than its disk is now. The disk was away, and who has the OSD open reads and writes nothing.
 	Stale bool
 }
@@ -105,7 +107,23 @@ func Judge(want Wanted, c Contents) Verdict {
 	if v.Kind == Ready || v.Kind == Unfinished {
 		v.Making = making(c)
 	}
+	v.Carries = carries(want.FSID, c)
 	return v
+}
+
+// carries is the UUID of the first OSD of a Ceph cluster that is named on a disk. A label has the FSID once the making of its OSD is nearly done.
+func carries(fsid string, c Contents) string {
+	for _, f := range c.Labels {
+		if f.Label.FSID == fsid && f.Label.UUID != "" {
+			return f.Label.UUID
+		}
+	}
+	for _, h := range c.Headers {
+		if h.FSID == fsid && h.UUID != "" {
+			return h.UUID
+		}
+	}
+	return ""
 }
 
 func judge(want Wanted, c Contents) Verdict {

@@ -149,3 +149,25 @@ func wrong(k osd.Kind, c osd.Contents) string {
 	}
 	return ""
 }
+
+// TestJudge_carries: an OSD of the Ceph cluster is named whichever it is, as one whose disk has another serial number by now.
+func TestJudge_carries(t *testing.T) {
+	elsewhere := func(f *osd.Found) { f.Label.FSID = other }
+	for name, tt := range map[string]struct {
+		contents osd.Contents
+		want     string
+	}{
+		"the OSD":                             {osd.Contents{Labels: []osd.Found{label(0)}}, uuid},
+		"its making did not end":              {osd.Contents{Labels: []osd.Found{label(0, unready)}}, ""},
+		"another one":                         {osd.Contents{Labels: []osd.Found{label(0, of(other))}}, other},
+		"another one by its copy":             {osd.Contents{Labels: []osd.Found{label(0, damaged), label(gib, of(other))}}, other},
+		"one of another Ceph cluster":         {osd.Contents{Labels: []osd.Found{label(0, of(other), elsewhere)}}, ""},
+		"another one, encrypted":              {osd.Contents{Headers: []osd.Header{{UUID: other, FSID: fsid}}}, other},
+		"an encrypted one of another cluster": {osd.Contents{Headers: []osd.Header{{UUID: other, FSID: other}}}, ""},
+		"nothing":                             {osd.Contents{Clean: true}, ""},
+	} {
+		if got := osd.Judge(wanted, tt.contents).Carries; got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}

@@ -217,6 +217,9 @@ func (s *suite) is(want agentv1.OsdState) {
 	if resp.GetState() != want || resp.GetMessage() == "" || (resp.GetMaking() != "") != carries {
 		s.Fatalf("the disk is %v, want %s", resp, want)
 	}
+	if want == agentv1.OsdState_OSD_STATE_READY && resp.GetCarries() != s.wanted(cluster).GetUuid() {
+		s.Fatalf("the disk is %v, and carries %s", resp, s.wanted(cluster).GetUuid())
+	}
 }
 
 // must fails the test on an error.
