@@ -19,6 +19,7 @@ import (
 
 // TestEphemeralVolume: a volume that lives as long as its pod, written by a user without rights through the pod's group.
 func TestEphemeralVolume(t *testing.T) {
+	turn(t, 1, 2)
 	create(t, newCluster("short", lease(t)))
 	waitReady(t, "short", limitPod)
 	p := newPod("scratch", "", "echo mine > /scratch/file; stat -c 'group %g' /scratch/file; id -u")
@@ -52,6 +53,7 @@ func TestEphemeralVolume(t *testing.T) {
 
 // TestReadWriteOncePod: the second pod waits until the first is gone.
 func TestReadWriteOncePod(t *testing.T) {
+	turn(t, 0, 2)
 	create(t, newCluster("single", lease(t)))
 	waitReady(t, "single", limitPod)
 	c := claim(t, "single", "single", "64Mi", func(c *corev1.PersistentVolumeClaim) {

@@ -18,6 +18,7 @@ import (
 
 // TestClusterDeleteLeavesDisksClean deletes a Cluster and looks at what stays: nothing, on the disks as in the API.
 func TestClusterDeleteLeavesDisksClean(t *testing.T) {
+	turn(t, 1, 2)
 	const name = "short-lived"
 	create(t, newCluster(name, nodes...))
 	c := waitReady(t, name, time.Minute)
@@ -45,6 +46,7 @@ func TestClusterDeleteLeavesDisksClean(t *testing.T) {
 // TestDeleteWaitsForLogicalVolumes: a group that holds a volume is not removed, whoever made the volume, and deletion goes on by
 // itself when it is gone.
 func TestDeleteWaitsForLogicalVolumes(t *testing.T) {
+	turn(t, 1, 2)
 	const name = "holds-data"
 	create(t, newCluster(name, "n1", "n2"))
 	c := waitReady(t, name, time.Minute)

@@ -26,6 +26,7 @@ type sighting struct {
 // device until the watch event of the StorageNode that shows it. Until udev has looked at the disk, and it was quiet for two seconds, it
 // is shown as refused.
 func TestHotplugIsSeenWithinASecond(t *testing.T) {
+	turn(t, 0, 2)
 	awaitConnection(t, "n2")
 	for _, bus := range []string{"ubd", "scsi"} {
 		t.Run(bus, func(t *testing.T) {

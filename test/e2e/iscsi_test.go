@@ -59,6 +59,7 @@ func mappedOn(t *testing.T, i *v1alpha1.Iscsi, node string) string {
 // grow while they are used, and move to another node with what was written. This is the short journey that is made every time; TestIscsiPodMovesBetweenNodes moves a
 // filesystem many times, under load.
 func TestIscsiVolumeMoves(t *testing.T) {
+	turn(t, 0, 2)
 	useServer(t)
 	i := lun(t, "moves")
 	c, r := claim(t, "moving", i.Name, "32Mi"), claim(t, "moving-raw", i.Name, "16Mi", block)

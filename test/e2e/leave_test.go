@@ -47,6 +47,7 @@ func delay(d time.Duration) func(*v1alpha1.Cluster) {
 // TestMemberLeavesAndReturns: a host that is taken off the list leaves slowly, and listing it again takes that back. Only then it is
 // removed, and its disks are clean.
 func TestMemberLeavesAndReturns(t *testing.T) {
+	turn(t, 1, 2)
 	const name = "comes-and-goes"
 	const group = v1alpha1.DefaultVolumeGroupPrefix + name
 	c := newCluster(name, "n1", "n2")
@@ -117,6 +118,7 @@ func TestTypoInHostsCondemnsNothing(t *testing.T) {
 // TestMemberDeletionIsTheLatch: a Member is not deleted by mistake, one that holds data stays until it is empty, and the host begins
 // afresh afterwards.
 func TestMemberDeletionIsTheLatch(t *testing.T) {
+	turn(t, 1, 2)
 	const name = "latch"
 	const group = v1alpha1.DefaultVolumeGroupPrefix + name
 	create(t, newCluster(name, "n1", "n2"))

@@ -178,6 +178,7 @@ func TestOldDiskComesBack(t *testing.T) {
 // TestFreshForeignDiskIsNotTaken: another CSI driver attaches a disk to a host that has joined, and formats it a moment later. It is not taken, by
 // default as it came too late, and with hotplug as it is too young; the Member says so. What the other driver has written stays.
 func TestFreshForeignDiskIsNotTaken(t *testing.T) {
+	turn(t, 0, 2)
 	const name = "bystander"
 	mine := plug(t, "n2", newImage(t, "mine", 1<<30), "scsi")
 	awaitDevice(t, mine, func(d *v1alpha1.NodeDevice) bool { return d.Available })

@@ -108,6 +108,7 @@ func shared(c *corev1.PersistentVolumeClaim) {
 
 // TestNfsSharedByNodes: pods on two nodes write to one claim at the same time, a third reads both. Expansion changes the number only.
 func TestNfsSharedByNodes(t *testing.T) {
+	turn(t, 1, 2)
 	useServer(t)
 	const name = "by-nodes"
 	n := share(t, name, func(n *v1alpha1.Nfs) { n.Spec.SubDir = "${pvc.namespace}/${pvc.name}" })

@@ -93,6 +93,7 @@ func TestDataSurvivesPowerCut(t *testing.T) {
 
 // TestExpandOnline grows a mounted volume while a pod uses it.
 func TestExpandOnline(t *testing.T) {
+	turn(t, 0, 2)
 	create(t, newCluster("growing", lease(t)))
 	waitReady(t, "growing", limitPod)
 	c := claim(t, "grows", "growing", "200Mi")
@@ -141,6 +142,7 @@ func expand(t *testing.T, c *corev1.PersistentVolumeClaim, user *corev1.Pod, siz
 
 // TestBlockVolume gives a pod a raw block device.
 func TestBlockVolume(t *testing.T) {
+	turn(t, 0, 2)
 	create(t, newCluster("raw", lease(t)))
 	waitReady(t, "raw", limitPod)
 	mode := corev1.PersistentVolumeBlock
@@ -157,6 +159,7 @@ func TestBlockVolume(t *testing.T) {
 
 // TestDeleteWaitsForVolumes: a Cluster with a volume of a claim is not taken apart, says which volume it waits for, and goes by itself when the claim is gone.
 func TestDeleteWaitsForVolumes(t *testing.T) {
+	turn(t, 1, 2)
 	cluster := newCluster("waiting", lease(t))
 	create(t, cluster)
 	waitReady(t, "waiting", limitPod)

@@ -50,6 +50,7 @@ func from(kind, name string) func(*corev1.PersistentVolumeClaim) {
 // TestSnapshotAndClone: a snapshot keeps what was there when it was taken, a clone has what is there now, both are thin and go their
 // own ways, and they outlive the volume that they are of.
 func TestSnapshotAndClone(t *testing.T) {
+	turn(t, 1, 2)
 	create(t, thinCluster("thin", v1alpha1.ThinPoolSpec{Percent: ptr.To[int32](80), OverprovisionRatio: "2.0"}, lease(t)))
 	waitReady(t, "thin", limitPod)
 	origin := claim(t, "origin", "thin", "400Mi")
