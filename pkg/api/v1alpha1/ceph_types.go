@@ -1,8 +1,6 @@
 package v1alpha1
 
 import (
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -101,7 +99,7 @@ type CephSpec struct {
 
 // CephTakeUp says which Ceph cluster is taken up. The Secret ceph-NAME-keys in namespace quarry-ceph has to be there with its keys.
 type CephTakeUp struct {
-	// FSID of the Ceph cluster: the UID of the Cluster that made it.
+	// FSID of the Ceph cluster: the UID of the Cluster that made it. It is the Cluster's own UID where a restore forgot that its monitors were made.
 	// +kubebuilder:validation:MaxLength=36
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`
 	FSID string `json:"fsid"`
@@ -144,21 +142,6 @@ type CephResources struct {
 	// +optional
 	MDS *corev1.ResourceRequirements `json:"mds,omitempty"`
 }
-
-// FSID returns that of the Ceph cluster of a Cluster of type cephfs: the one on record, once anything was begun, else that of spec.ceph.takeUp, or the UID.
-func (c *Cluster) FSID() string {
-	uid, fsid, taken := strings.Cut(c.Annotations[AnnotationCephTakenUp], "/")
-	switch {
-	case taken && uid == string(c.UID):
-		return fsid
-	case c.Annotations[AnnotationCephKeys] == string(c.UID) || c.Spec.Ceph == nil || c.Spec.Ceph.TakeUp == nil:
-		return string(c.UID)
-	}
-	return c.Spec.Ceph.TakeUp.FSID
-}
-
-// TakesUp reports whether the Cluster has, or is to take up, a Ceph cluster that an earlier Cluster made.
-func (c *Cluster) TakesUp() bool { return c.FSID() != string(c.UID) }
 
 // CephStatus is what is known of the Ceph cluster of a Cluster.
 type CephStatus struct {

@@ -3,6 +3,7 @@ package ceph
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,7 +51,7 @@ func (b *Backend) inspect(ctx context.Context, c *v1alpha1.Cluster, members []*v
 
 // inspectUnrecorded has the agents say what those disks are that may carry OSDs which are on no record. Nearly always there is none.
 func (b *Backend) inspectUnrecorded(ctx context.Context, c *v1alpha1.Cluster, v *view.View, k *known, o *view.Observation) bool {
-	found := v.Unrecorded()
+	found := slices.Concat(v.Unrecorded(), v.Suspects())
 	for _, u := range found {
 		if verdict, ok := b.inspectOne(ctx, c, o.Nodes[u.Node], u.Record, k); ok {
 			o.Verdicts[u.Record.UUID] = verdict

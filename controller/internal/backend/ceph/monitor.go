@@ -44,6 +44,10 @@ func (b *Backend) startMonitor(ctx context.Context, s view.Step) error {
 	if err := b.configMap(ctx, c); err != nil {
 		return err
 	}
+	// Somebody else may have got as far since the step was decided on.
+	if s.Daemon.First && noted.Formed(c) {
+		return passing("monitor %s is not the first one any more", s.Daemon.ID)
+	}
 	return b.deploy(ctx, s)
 }
 
@@ -63,7 +67,7 @@ func (b *Backend) mayStart(ctx context.Context, s view.Step) error {
 		return passing("another member has monitor %s", s.Daemon.ID)
 	case s.Daemon.First && (len(others) > 0 || noted.Formed(c)):
 		return passing("monitor %s is not the first one", s.Daemon.ID)
-	case !s.Daemon.First && len(others) == 0 && !noted.Formed(c):
+	case !s.Daemon.First && len(others) == 0 && !mine && !noted.Formed(c):
 		return passing("monitor %s would wait for ever for others", s.Daemon.ID)
 	}
 	if mine {

@@ -19,6 +19,8 @@ type Monitors struct {
 	Next    string
 	// Formed: monitors of the Cluster have been seen as a quorum, by the Cluster's own record. From then on none is ever made that knows no other.
 	Formed bool
+	// Made says why the Ceph cluster is not made, if it may exist without any record of that; empty if it does not exist.
+	Made string
 	// Known are monitors that a person told of, of a Ceph cluster which is taken up. They count while the monitors do not answer.
 	Known []MonitorRecord
 	// Deployed are the names of monitors whose workloads exist; nil when that is not known.
@@ -137,6 +139,10 @@ func (w Monitors) first(p *Plan, f Facts) {
 		p.wait("There are monitors, or there were, and the Cluster has no record of them. Nothing is done to them.")
 		return
 	}
+	if w.Made != "" {
+		p.wait("%s", w.Made)
+		return
+	}
 	h, ok := w.free()
 	if !ok {
 		p.wait("No host can run the first monitor.")
@@ -145,13 +151,13 @@ func (w Monitors) first(p *Plan, f Facts) {
 	p.step(Step{Do: StartMonitor, Name: w.Next, Host: h.Name, First: true, ID: -1, Why: "The Cluster has no monitor yet."})
 }
 
-// startRecorded deploys a monitor on record whose workload is not there. It makes the cluster only if nobody has ever seen that.
+// startRecorded deploys a monitor on record whose workload is not there. It makes the cluster only if nobody has ever seen that, and nothing is seen of it.
 func (w Monitors) startRecorded(p *Plan, f Facts) bool {
 	for _, r := range w.Records {
 		if h := w.host(r.Host); slices.Contains(*w.Deployed, r.Name) || h.Leaving || h.Maintenance || !h.Serving {
 			continue
 		}
-		first := len(w.Records) == 1 && f.Quorum == nil && !w.Formed
+		first := len(w.Records) == 1 && f.Quorum == nil && !w.Formed && w.Made == ""
 		p.step(Step{Do: StartMonitor, Name: r.Name, Host: r.Host, First: first, ID: -1, Why: "The monitor is on record and is not deployed."})
 		return true
 	}

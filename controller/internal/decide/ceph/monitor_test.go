@@ -203,3 +203,23 @@ func TestTogether(t *testing.T) {
 		check(t, name, Together(plans...), tt.want, tt.waits)
 	}
 }
+
+// TestPlanMonitors_made: where the Ceph cluster may exist without any record of that, no monitor makes another one under its FSID. One that is on record is started, and waits for others if its store is gone.
+func TestPlanMonitors_made(t *testing.T) {
+	none := []string{}
+	w := Monitors{Hosts: hosts("n1", "n2", "n3"), Next: "a", Deployed: &none, Made: "It exists already."}
+	check(t, "no monitor is on record", PlanMonitors(w, Facts{}), "", "exists already")
+	w.Records = records("a@n1")
+	for _, made := range []string{"", "It exists already."} {
+		w.Made = made
+		p := PlanMonitors(w, Facts{})
+		if len(p.Steps) == 0 || p.Steps[0].Do != StartMonitor || p.Steps[0].First != (made == "") {
+			t.Errorf("%q: %+v", made, p)
+		}
+	}
+	w.Records, w.Known = nil, records("b@n2")
+	w.Hosts, w.Formed = at(w.Hosts), true
+	if p := PlanMonitors(w, Facts{}); len(p.Steps) != 1 || p.Steps[0].Do != AdoptMonitor || p.Steps[0].Host != "n2" {
+		t.Errorf("a person names one: %+v", p)
+	}
+}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"testing"
 
@@ -19,6 +20,21 @@ import (
 func (k *kubelet) bury(hosts ...string) *corev1.Secret {
 	k.t.Helper()
 	ctx := context.Background()
+	c := k.get("files")
+	c.Finalizers = nil
+	if err := k.client.Update(ctx, c); err != nil {
+		k.t.Fatal(err)
+	}
+	if err := k.client.Delete(ctx, c); err != nil {
+		k.t.Fatal(err)
+	}
+	return k.unmake(hosts...)
+}
+
+// unmake takes all that was made for the Cluster off the API server, and returns the Secret with the keys.
+func (k *kubelet) unmake(hosts ...string) *corev1.Secret {
+	k.t.Helper()
+	ctx := context.Background()
 	keys := &corev1.Secret{}
 	if err := k.client.Get(ctx, client.ObjectKey{Namespace: cephname.Namespace, Name: cephname.Keys("files")}, keys); err != nil {
 		k.t.Fatal(err)
@@ -27,16 +43,13 @@ func (k *kubelet) bury(hosts ...string) *corev1.Secret {
 	if err := k.client.List(ctx, &all, client.InNamespace(cephname.Namespace)); err != nil {
 		k.t.Fatal(err)
 	}
-	objects := []client.Object{k.get("files")}
 	for _, h := range hosts {
-		objects = append(objects, k.member("files", h))
-	}
-	for _, o := range objects {
-		o.SetFinalizers(nil)
-		if err := k.client.Update(ctx, o); err != nil {
+		m := k.member("files", h)
+		m.Finalizers = nil
+		if err := k.client.Update(ctx, m); err != nil {
 			k.t.Fatal(err)
 		}
-		if err := k.client.Delete(ctx, o); err != nil {
+		if err := k.client.Delete(ctx, m); err != nil {
 			k.t.Fatal(err)
 		}
 	}
@@ -160,4 +173,55 @@ func TestCeph_takenUpTwice(t *testing.T) {
 	if why := k.served(3, 3)(k.get("files")); why != "" {
 		t.Error(why)
 	}
+}
+
+// TestCeph_restoredFromTheBeginning: a backup from before the first monitor has the Cluster under its UID, and nothing of its Ceph cluster. No second one is made beside the disks of the first, and the person who names its monitors gets
+// all of it back.
+func TestCeph_restoredFromTheBeginning(t *testing.T) {
+	k := newCeph(t, "n1", "n2", "n3")
+	k.addFiles(nil, "n1", "n2", "n3")
+	k.until(k.served(3, 3))
+	k.model.Change(func() { k.model.Volumes.All["kept"] = &cephtest.Subvolume{Bytes: 1} })
+	had, takes := map[string]v1alpha1.MemberCeph{}, &v1alpha1.CephTakeUp{FSID: string(k.get("files").UID)}
+	for _, h := range []string{"n1", "n2", "n3"} {
+		had[h] = *k.member("files", h).Spec.Ceph
+		takes.Monitors = append(takes.Monitors, v1alpha1.CephTakeUpMonitor{Name: had[h].Monitor.Name, Host: v1alpha1.HostName(h)})
+	}
+	c := k.get("files")
+	maps.DeleteFunc(c.Annotations, func(name, _ string) bool { return strings.HasPrefix(name, v1alpha1.Group+"/ceph-") })
+	if err := k.client.Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	c.Status = v1alpha1.ClusterStatus{}
+	if err := k.client.Status().Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	keys := k.unmake("n1", "n2", "n3")
+	done := len(k.model.Changes())
+	k.passes(5)
+	if c := k.get("files"); c.Status.Ceph == nil || !strings.Contains(strings.Join(c.Status.Ceph.Waits, " "), "carries an OSD of it") {
+		t.Fatalf("it says %+v", c.Status.Ceph)
+	}
+	var all appsv1.DeploymentList
+	if err := k.client.List(t.Context(), &all, client.InNamespace(cephname.Namespace)); err != nil || len(all.Items) > 0 {
+		t.Fatalf("%d Deployments, %v", len(all.Items), err)
+	}
+	k.edit(func(s *v1alpha1.ClusterSpec) { s.Ceph = &v1alpha1.CephSpec{TakeUp: takes} })
+	k.passes(3)
+	if err := k.client.Create(t.Context(), keys); err != nil {
+		t.Fatal(err)
+	}
+	k.until(func(c *v1alpha1.Cluster) string {
+		for h := range had {
+			if why := k.recorded(h); why != "" {
+				return why
+			}
+		}
+		return k.served(3, 3)(c)
+	})
+	for h, was := range had {
+		k.same(h, was)
+	}
+	k.madeNothing(done)
+	k.deletedClean()
 }

@@ -25,6 +25,10 @@ func TestTakesUp(t *testing.T) {
 		"it has begun":                           {earlier, map[string]string{taken: uid + "/" + earlier, keys: uid}, earlier, true, true, true},
 		"the spec names another one since":       {third, map[string]string{taken: uid + "/" + earlier, keys: uid}, earlier, true, true, true},
 		"the spec names one, and it has its own": {earlier, map[string]string{keys: uid}, uid, false, false, true},
+		"a restore forgot all of its own":        {uid, nil, uid, true, false, false},
+		"a restore forgot its own monitors":      {uid, map[string]string{keys: uid}, uid, true, true, true},
+		"its own monitors were seen":             {uid, map[string]string{keys: uid, v1alpha1.AnnotationCephFormed: uid}, uid, true, false, true},
+		"its own was taken up":                   {"", map[string]string{taken: uid + "/" + uid, keys: uid}, uid, true, true, true},
 		"a manifest brought a record along":      {"", map[string]string{taken: third + "/" + earlier, keys: third}, uid, false, false, true},
 	} {
 		c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{UID: uid, Annotations: tt.record}, Spec: v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{}}}

@@ -42,7 +42,7 @@ func Find(clusterUID, fsid string, nodes map[string]decide.Node, members []*v1al
 				continue
 			}
 			i := slices.IndexFunc(unknown, func(o ceph.OSD) bool {
-				return osd.Is(o.UUID, fsid, identity(node, d), append([]string{d.Path}, d.Links...)...)
+				return Fits(fsid, node, d, o.UUID)
 			})
 			if i < 0 {
 				continue
@@ -55,6 +55,38 @@ func Find(clusterUID, fsid string, nodes map[string]decide.Node, members []*v1al
 	}
 	slices.SortStableFunc(out, func(a, b Unrecorded) int { return cmp.Compare(a.Node, b.Node) })
 	return out
+}
+
+// Suspects returns the disks that may carry an OSD of a Ceph cluster which nobody can ask, and that no Member has on record, ordered by node and as the agents tell of them: those with a sign of Ceph or of
+// encryption, each with the UUID that the OSD has if it was made there. Whether it carries that is for its agent to say. A disk that grew since has another UUID.
+func Suspects(clusterUID, fsid string, nodes map[string]decide.Node, members []*v1alpha1.Member) []Unrecorded {
+	var out []Unrecorded
+	for _, member := range members {
+		node := nodes[string(member.Spec.Node)]
+		if string(member.Spec.Of.UID) != clusterUID || !node.Up() {
+			continue
+		}
+		for _, d := range node.Devices {
+			if !d.RefusedFor(v1alpha1.RefusalCeph) && !d.RefusedFor(v1alpha1.RefusalEncrypted) {
+				continue
+			}
+			for _, path := range append([]string{d.Path}, d.Links...) {
+				uuid, err := osd.UUID(fsid, identity(string(member.Spec.Node), d), path)
+				r := Adopted(d, uuid, d.RefusedFor(v1alpha1.RefusalEncrypted))
+				twice := slices.ContainsFunc(out, func(u Unrecorded) bool { return u.Record.UUID == uuid })
+				if err == nil && Is(d, r) && !twice && !onRecord(members, uuid) {
+					out = append(out, Unrecorded{Node: string(member.Spec.Node), Device: d, Record: r})
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Unrecorded) int { return cmp.Compare(a.Node, b.Node) })
+	return out
+}
+
+// Fits reports whether an OSD has the UUID that one made on a device of a node has, by any name of the device.
+func Fits(fsid, node string, d decide.Device, uuid string) bool {
+	return osd.Is(uuid, fsid, identity(node, d), append([]string{d.Path}, d.Links...)...)
 }
 
 func onRecord(members []*v1alpha1.Member, uuid string) bool {

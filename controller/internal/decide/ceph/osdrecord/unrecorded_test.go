@@ -93,3 +93,41 @@ func TestFind(t *testing.T) {
 		t.Errorf("without a map: %+v", got)
 	}
 }
+
+// TestSuspects: without an answer of Ceph a disk with a sign of Ceph or of encryption may carry the OSD that is made on it, unless that is on record.
+func TestSuspects(t *testing.T) {
+	const node = "n1"
+	carrying, nameless, part := disk("/dev/sdb", "b", 1<<40, v1alpha1.RefusalCeph), disk("/dev/sdb", "", 1<<40, v1alpha1.RefusalCeph), disk("/dev/sdb", "b", 1<<40, v1alpha1.RefusalCeph)
+	nameless.Links, part.Type = []string{"/dev/disk/by-path/one"}, "partition"
+	own, err := New(uid, node, carrying, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		device  decide.Device
+		members []*v1alpha1.Member
+		agent   decide.AgentState
+		want    int
+	}{
+		"a sign of Ceph":                  {carrying, []*v1alpha1.Member{member(uid, node)}, decide.AgentUp, 1},
+		"it is encrypted":                 {disk("/dev/sdb", "b", 1<<40, v1alpha1.RefusalEncrypted), []*v1alpha1.Member{member(uid, node)}, decide.AgentUp, 1},
+		"each name gives it another UUID": {nameless, []*v1alpha1.Member{member(uid, node)}, decide.AgentUp, 2},
+		"another sign":                    {disk("/dev/sdb", "b", 1<<40, v1alpha1.RefusalFilesystem), []*v1alpha1.Member{member(uid, node)}, decide.AgentUp, 0},
+		"it is clean":                     {disk("/dev/sdb", "b", 1<<40), []*v1alpha1.Member{member(uid, node)}, decide.AgentUp, 0},
+		"it is a partition":               {part, []*v1alpha1.Member{member(uid, node)}, decide.AgentUp, 0},
+		"it is on record elsewhere":       {carrying, []*v1alpha1.Member{member(uid, node), member(another, "n2", own)}, decide.AgentUp, 0},
+		"its host is of another Cluster":  {carrying, []*v1alpha1.Member{member(another, node)}, decide.AgentUp, 0},
+		"its agent does not answer":       {carrying, []*v1alpha1.Member{member(uid, node)}, decide.AgentUnreachable, 0},
+	} {
+		nodes := map[string]decide.Node{node: {Name: node, Agent: tt.agent, Devices: []decide.Device{tt.device}}}
+		got := Suspects(uid, uid, nodes, tt.members)
+		if len(got) != tt.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+		for _, u := range got {
+			if d, there := Device(nodes[node], u.Record); u.Node != node || !there || d.Path != "/dev/sdb" || u.Record.Encrypted != d.RefusedFor(v1alpha1.RefusalEncrypted) {
+				t.Errorf("%s: %+v", name, u)
+			}
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -148,6 +149,98 @@ func TestFacts_unrecorded(t *testing.T) {
 		tt.change(&o)
 		if got := New(o).Facts("n1").Data; got != tt.want {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+// TestMadeBefore: a restore from a backup that is older than the monitors makes no second Ceph cluster beside disks and volumes of the first. Nothing of that is wiped, taken or given up.
+func TestMadeBefore(t *testing.T) {
+	const path = "/dev/disk/by-path/b"
+	for name, tt := range map[string]struct {
+		change func(o *Observation, uuid string)
+		says   string
+		// wipes: the disk is wiped, to which a person consented.
+		wipes bool
+	}{
+		"a disk carries an OSD":          {func(*Observation, string) {}, "disk /dev/sdb of n1 carries an OSD of it", false},
+		"whose making did not end":       {func(o *Observation, uuid string) { o.Verdicts[uuid] = osd.Verdict{Kind: osd.Unfinished} }, "carries an OSD of it", false},
+		"nobody has looked at it":        {func(o *Observation, uuid string) { delete(o.Verdicts, uuid) }, "is not known yet", false},
+		"nobody can say what it is":      {func(o *Observation, uuid string) { o.Verdicts[uuid] = osd.Verdict{Message: "Damaged."} }, "may carry an OSD of it (Damaged. Clear", true},
+		"it carries one of another size": {func(o *Observation, uuid string) { o.Verdicts[uuid] = osd.Verdict{Kind: osd.Other, Carries: diskUUID} }, "carries an OSD of it", false},
+		"it is something else":           {func(o *Observation, uuid string) { o.Verdicts[uuid] = osd.Verdict{Kind: osd.Other} }, "", true},
+		"it is kept out, and unknown":    {func(o *Observation, uuid string) { retired(o); o.Verdicts[uuid] = osd.Verdict{} }, "", false},
+		"it is kept out, and carries":    {func(o *Observation, _ string) { retired(o) }, "carries an OSD of it", false},
+		"a PersistentVolume names one":   {func(o *Observation, uuid string) { o.Verdicts[uuid] = osd.Verdict{Kind: osd.Other}; handled(o) }, "PersistentVolumes name volumes in it", false},
+		"a person names the monitors": {func(o *Observation, _ string) {
+			o.Cluster.Spec.Ceph = &v1alpha1.CephSpec{TakeUp: &v1alpha1.CephTakeUp{FSID: string(o.Cluster.UID), Monitors: []v1alpha1.CephTakeUpMonitor{{Name: "a", Host: "n1"}}}}
+		}, "", false},
+	} {
+		o, uuid := forgotten(t)
+		o.Cluster.Annotations = map[string]string{v1alpha1.AnnotationCephKeys: string(o.Cluster.UID)}
+		o.Ceph, o.Current = nil, false
+		o.Cluster.Spec.Devices = &v1alpha1.DeviceSelector{Wipe: []v1alpha1.WipeConsent{{Host: "n1", Path: path}}}
+		d := &o.Nodes["n1"].Devices[0]
+		d.Links, d.Wipeable = []string{path}, true
+		tt.change(&o, uuid)
+		o.Workloads.Config = bare(o).config()
+		v := New(o)
+		plan := v.Whole(nil)
+		starts := slices.ContainsFunc(plan.Steps, func(s backend.Step) bool { return s.Action() == v1alpha1.ActionStartMonitor })
+		waits := strings.Join(v.plan.waits, " ")
+		if named := o.Cluster.TakesUp(); starts != (tt.says == "" && !named) || !strings.Contains(waits, tt.says) || strings.Contains(waits, "No monitor is made") != (tt.says != "") {
+			t.Errorf("%s: starts one: %t, waits: %s", name, starts, waits)
+		}
+		var does []string
+		for _, s := range v.Decide(backend.Member{Node: "n1", Object: o.World.Members[0]}).Steps {
+			does = append(does, s.Action())
+		}
+		if slices.Contains(does, v1alpha1.ActionWipeDevice) != tt.wipes || tt.says != "" && !tt.wipes && len(does) > 0 {
+			t.Errorf("%s: the host's steps are %v", name, does)
+		}
+	}
+}
+
+// retired has a person keep the disk out of all storages.
+func retired(o *Observation) {
+	o.World.Members[0].Spec.Retire = []v1alpha1.RetiredDevice{{Path: "/dev/sdb"}}
+}
+
+// handled has a PersistentVolume that a restore brought back name a volume of the Cluster.
+func handled(o *Observation) {
+	o.World.Volumes = map[string][]backend.Volume{"": {{Name: "kept", Handle: string(o.Cluster.UID) + "/quarry/quarry/pvc-11111111-2222-4333-8444-555555555555"}}}
+}
+
+// TestDecide_wipesNoStranger: an OSD that the monitors have is not wiped with the disk that it is on, even if the disk has other names than when the OSD was made, and a person consents.
+func TestDecide_wipesNoStranger(t *testing.T) {
+	const path = "/dev/disk/by-path/b"
+	for name, tt := range map[string]struct {
+		verdict osd.Verdict
+		looked  bool
+		// known: the monitors have the OSD that the disk carries.
+		known bool
+		wipes bool
+		says  string
+	}{
+		"an OSD that they have":         {osd.Verdict{Kind: osd.Other, Carries: diskUUID}, true, true, false, "/dev/sdb carries osd.7, and is not wiped"},
+		"an OSD that they have no more": {osd.Verdict{Kind: osd.Other, Carries: diskUUID}, true, false, true, ""},
+		"something else":                {osd.Verdict{Kind: osd.Other}, true, true, true, ""},
+		"nobody has looked":             {osd.Verdict{}, false, true, false, ""},
+	} {
+		o, uuid := forgotten(t)
+		o.Ceph.Map.OSDs = nil
+		if tt.known {
+			o.Ceph.Map.OSDs = []ceph.OSD{{ID: 7, UUID: diskUUID, Host: "n2"}}
+		}
+		if o.Verdicts = map[string]osd.Verdict{}; tt.looked {
+			o.Verdicts[uuid] = tt.verdict
+		}
+		o.Cluster.Spec.Devices = &v1alpha1.DeviceSelector{Wipe: []v1alpha1.WipeConsent{{Host: "n1", Path: path}}}
+		d := &o.Nodes["n1"].Devices[0]
+		d.Links, d.Wipeable = []string{path}, true
+		h := New(o).Decide(backend.Member{Node: "n1", Object: o.World.Members[0]})
+		wipes := slices.ContainsFunc(h.Steps, func(s backend.Step) bool { return s.Action() == v1alpha1.ActionWipeDevice })
+		if wipes != tt.wipes || !strings.Contains(h.Finding.Message, tt.says) {
+			t.Errorf("%s: wipes %t, says %q", name, wipes, h.Finding.Message)
 		}
 	}
 }

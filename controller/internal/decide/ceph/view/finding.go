@@ -168,7 +168,7 @@ func (v *View) volumesPresent() metav1.Condition {
 		return no(t, v1alpha1.ReasonVolumesMissing, text)
 	case !current && before != nil:
 		return *before
-	case !current && v.named():
+	case !current && v.named(false):
 		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "Nobody has compared the volumes that PersistentVolumes name with those in the filesystem yet."+v.stale())
 	case !current:
 		return yes(t, v1alpha1.ReasonVolumesPresent, "No volume is known to be missing.")
@@ -198,11 +198,11 @@ func (v *View) missing(current bool) (gone, foreign []string) {
 	return gone, foreign
 }
 
-// named reports whether a PersistentVolume names a volume in the filesystem.
-func (v *View) named() bool {
+// named reports whether a PersistentVolume names a volume in the filesystem: any one, or one that has to be there.
+func (v *View) named(any bool) bool {
 	for _, at := range v.seen.World.Volumes {
 		for _, volume := range at {
-			if id, err := cephvolume.Parse(volume.Handle); err == nil && volume.Expected && id.FSID == v.seen.Cluster.FSID() {
+			if id, err := cephvolume.Parse(volume.Handle); err == nil && (any || volume.Expected) && id.FSID == v.seen.Cluster.FSID() {
 				return true
 			}
 		}
@@ -231,7 +231,7 @@ func (v *View) earlier() string {
 		}
 	}
 	if len(named) == 0 {
-		return ""
+		return v.restored()
 	}
 	slices.Sort(of)
 	slices.Sort(named)
@@ -283,7 +283,7 @@ func (v *View) blocklist() metav1.Condition {
 // forming says how far a Cluster is whose monitors nobody has seen yet.
 func (v *View) forming() string {
 	switch {
-	case v.earlier() != "":
+	case v.earlier() != "", v.restored() != "":
 		return "No monitor is started."
 	case v.seen.Cluster.TakesUp():
 		return "The monitors that spec.ceph.takeUp names are being started."

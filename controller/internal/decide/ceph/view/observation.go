@@ -4,7 +4,9 @@
 package view
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"quarry.storage/quarry/controller/internal/decide"
@@ -152,10 +154,7 @@ func (v *View) holds(host string) nodestate.Data {
 			return nodestate.DataPresent
 		}
 	}
-	carries := func(d decide.Device) bool {
-		return d.RefusedFor(v1alpha1.RefusalCeph) || d.RefusedFor(v1alpha1.RefusalEncrypted)
-	}
-	if n := v.seen.Nodes[host]; noted.Formed(v.seen.Cluster) && !v.mapped() && n.Up() && slices.ContainsFunc(n.Devices, carries) {
+	if n := v.seen.Nodes[host]; n.Up() && slices.ContainsFunc(n.Devices, v.mayBeOurs(host)) {
 		return nodestate.DataUnknown
 	}
 	return nodestate.DataAbsent
@@ -169,6 +168,63 @@ func (v *View) Unrecorded() []osdrecord.Unrecorded {
 	return osdrecord.Find(string(v.seen.Cluster.UID), v.seen.Cluster.FSID(), v.seen.Nodes, slices.Concat(v.seen.World.Members, v.seen.World.OtherMembers), v.seen.Ceph.Map)
 }
 
+// Suspects are the disks that may carry OSDs of the Cluster although no record and no map of its monitors says so: all with a sign of that as long as no record says that its Ceph cluster exists, as after a restore of the API server from a
+// backup which is older than its monitors; later those that the spec consents to have wiped.
+func (v *View) Suspects() []osdrecord.Unrecorded {
+	c := v.seen.Cluster
+	if noted.Is(c, v1alpha1.AnnotationCephRemoved) {
+		return nil
+	}
+	all := osdrecord.Suspects(string(c.UID), c.FSID(), v.seen.Nodes, slices.Concat(v.seen.World.Members, v.seen.World.OtherMembers))
+	if !noted.Formed(c) {
+		return all
+	}
+	return slices.DeleteFunc(all, func(u osdrecord.Unrecorded) bool {
+		return c.Spec.Devices == nil || !slices.ContainsFunc(c.Spec.Devices.Wipe, func(w v1alpha1.WipeConsent) bool { return string(w.Host) == u.Node && u.Device.Is(string(w.Path)) })
+	})
+}
+
+// carried is the UUID of the OSD of the Ceph cluster that a disk carries; empty if it carries none. sure: its agent has looked at it.
+func (v *View) carried(u osdrecord.Unrecorded) (uuid string, sure bool) {
+	verdict, looked := v.seen.Verdicts[u.Record.UUID]
+	if verdict.Kind == osd.Ready || verdict.Kind == osd.Unfinished {
+		return u.Record.UUID, true
+	}
+	return verdict.Carries, looked
+}
+
+// made says by what the Ceph cluster was made before, or may have been, although that is on no record; empty if nothing says so. sure: a volume or an OSD says it, or a disk that nobody looked at may.
+func (v *View) made() (why string, sure bool) {
+	if noted.Formed(v.seen.Cluster) {
+		return "", false
+	}
+	if v.named(true) {
+		return "PersistentVolumes name volumes in it", true
+	}
+	for _, u := range v.Suspects() {
+		uuid, looked := v.carried(u)
+		verdict := v.seen.Verdicts[u.Record.UUID]
+		switch {
+		case !looked:
+			return fmt.Sprintf("what is on disk %s of %s is not known yet", u.Device.Path, u.Node), true
+		case uuid != "":
+			return fmt.Sprintf("disk %s of %s carries an OSD of it", u.Device.Path, u.Node), true
+		case verdict.Kind == osd.Unknown && why == "" && !v.kept(u):
+			why = fmt.Sprintf("disk %s of %s may carry an OSD of it (%s Clear the disk, take it out, or name it in spec.retire of the Member)", u.Device.Path, u.Node, strings.TrimSuffix(verdict.Message, ".")+".")
+		}
+	}
+	return why, false
+}
+
+// restored says why no monitor makes the Ceph cluster, if that may have been made before; empty if it may be made now.
+func (v *View) restored() string {
+	why, _ := v.made()
+	if why == "" {
+		return ""
+	}
+	return fmt.Sprintf("No monitor is made that knows no other: the Ceph cluster %s exists already, by all that is seen: %s. Restore the API server from a younger backup, or name the Ceph cluster and the hosts of its monitors in spec.ceph.takeUp.", v.seen.Cluster.FSID(), why)
+}
+
 // forgotten counts the OSDs that the disks of a host may carry, and that are on no record.
 func (v *View) forgotten(host string) (n int) {
 	for _, u := range v.Unrecorded() {
@@ -179,7 +235,30 @@ func (v *View) forgotten(host string) (n int) {
 	return n
 }
 
-// mayBeOurs reports whether a disk looks like an OSD's, while Ceph does not say which OSDs it has. It is not wiped meanwhile, whoever consented to that.
-func (v *View) mayBeOurs(d decide.Device) bool {
-	return noted.Formed(v.seen.Cluster) && !v.mapped() && (d.RefusedFor(v1alpha1.RefusalCeph) || d.RefusedFor(v1alpha1.RefusalEncrypted))
+// mayBeOurs reports whether a disk of a host carries an OSD that is worth something, or looks like an OSD's while nobody says what it carries. It is not wiped, whoever consented to that.
+func (v *View) mayBeOurs(host string) func(decide.Device) bool {
+	formed := noted.Formed(v.seen.Cluster)
+	suspects := slices.DeleteFunc(v.Suspects(), func(u osdrecord.Unrecorded) bool {
+		uuid, looked := v.carried(u)
+		return u.Node != host || looked && uuid == "" || looked && formed && v.mapped() && v.mapID(uuid) < 0
+	})
+	return func(d decide.Device) bool {
+		if formed && !v.mapped() && (d.RefusedFor(v1alpha1.RefusalCeph) || d.RefusedFor(v1alpha1.RefusalEncrypted)) {
+			return true
+		}
+		return slices.ContainsFunc(suspects, func(u osdrecord.Unrecorded) bool { return u.Device.KernelName == d.KernelName })
+	}
+}
+
+// mapID is the number of an OSD by the map of the monitors; negative if they do not know it.
+func (v *View) mapID(uuid string) int {
+	if v.seen.Ceph == nil || v.seen.Ceph.Map == nil {
+		return -1
+	}
+	for _, o := range v.seen.Ceph.Map.OSDs {
+		if o.UUID == uuid {
+			return o.ID
+		}
+	}
+	return -1
 }

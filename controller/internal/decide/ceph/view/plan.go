@@ -171,7 +171,7 @@ func (v *View) planMonitors(hosts []ceph.Host, formed bool, f ceph.Facts) ceph.P
 		}
 	}
 	w := v.wantedMonitors(v.able(hosts, cephname.DaemonMonitor))
-	w.Next, w.Formed, w.Deployed = v.next(), formed, &names
+	w.Next, w.Formed, w.Deployed, w.Made = v.next(), formed, &names, v.restored()
 	if c := v.seen.Cluster; c.TakesUp() && !noted.Is(c, v1alpha1.AnnotationCephFormed) {
 		for _, m := range v.toldOf() {
 			w.Known = append(w.Known, ceph.MonitorRecord{Name: m.Name, Host: string(m.Host)})

@@ -206,7 +206,21 @@ func (v *View) adopt(m backend.Member) (steps []backend.Step, not []string) {
 			Devices: []decide.Device{u.Device}, Encrypted: u.Record.Encrypted, Why: "The monitors know the OSD on the disk, and the Cluster has no record of it.",
 		})
 	}
-	return steps, not
+	return steps, append(not, v.strangers(m.Node)...)
+}
+
+// strangers names the disks of a host that carry OSDs of the Ceph cluster under names which those were not made under, and that the spec consents to have wiped.
+func (v *View) strangers(host string) (not []string) {
+	if !v.mapped() {
+		return nil
+	}
+	for _, u := range v.Suspects() {
+		uuid, looked := v.carried(u)
+		if n := v.mapID(uuid); u.Node == host && looked && n >= 0 && !osdrecord.Fits(v.seen.Cluster.FSID(), host, u.Device, uuid) {
+			not = append(not, fmt.Sprintf("%s carries osd.%d, and is not wiped: its WWN, its serial number or its size are others than those of the disk that the OSD was made on. Put it back as it was, or have the OSD replaced or its host removed, before it is wiped", u.Device.Path, n))
+		}
+	}
+	return slices.Compact(not)
 }
 
 // unadoptable says why an OSD does not come on record; empty if it does. One that runs on another host without a Deployment is somebody else's doing, and one whose disk two hosts see, or saw, may run on the other one.

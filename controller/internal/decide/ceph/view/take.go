@@ -35,7 +35,8 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 		return nil
 	}
 	// What Ceph has on the disks of a host without a record nobody knows before Ceph says it.
-	if noted.Formed(v.seen.Cluster) && len(r.OSDs) == 0 && !v.mapped() {
+	_, made := v.made()
+	if (made || noted.Formed(v.seen.Cluster)) && len(r.OSDs) == 0 && !v.mapped() {
 		h.Finding = backend.Finding{Kind: backend.Busy, Reason: v1alpha1.ReasonPreparing, Message: "its disks are left alone until Ceph says which OSDs it has"}
 		return nil
 	}
@@ -45,7 +46,7 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 		Retired: v.retired(m), Recorded: disk.RecordsOf(v.seen.World.GlusterNodes), Unread: v.seen.World.Unread, Elsewhere: v.elsewhere(m.Node),
 	})
 	h.Unread = choice.Unread
-	choice.Wipe = slices.DeleteFunc(choice.Wipe, v.mayBeOurs)
+	choice.Wipe = slices.DeleteFunc(choice.Wipe, v.mayBeOurs(m.Node))
 	// What can be no OSD is not wiped either, and needs no memory.
 	wiped, small := v.fitting(m.Node, choice.Wipe)
 	taken, not := v.fitting(m.Node, choice.Take)

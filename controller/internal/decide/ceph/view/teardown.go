@@ -93,6 +93,9 @@ func (v *View) neverServed() bool {
 		}
 	}
 	// Disks that are not on record may have OSDs of it all the same.
+	if _, sure := v.made(); sure {
+		return false
+	}
 	return !noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephFormed) && !slices.ContainsFunc(v.disks(), func(d ceph.Disk) bool { return d.Kind != osd.Empty })
 }
 
