@@ -94,6 +94,8 @@ type Verdict struct {
 	Making string
 	// Carries is the UUID of an OSD of the wanted one's Ceph cluster which a label or a header on the disk names, be it the wanted one or another. It is empty if none does.
 	Carries string
+	// Blind: the agent is of an earlier version, and does not tell what Carries is.
+	Blind bool
 	// Stale: the encrypted OSD is open as another device than its disk is now. The disk was away, and who has the OSD open reads and writes nothing.
 	Stale bool
 }

@@ -20,7 +20,7 @@ func hostLeaves(t *testing.T, c *v1alpha1.Cluster, w *writer, host string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	setHosts(t, c.Name, nodes[0], nodes[1])
+	setHosts(t, c.Name, slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return n == host })...)
 	said, states := "", []v1alpha1.MemberState(nil)
 	eventually(t, limitCeph, host+" is a member no more", func(ctx context.Context) error {
 		all, err := membersOf(ctx, c.Name)

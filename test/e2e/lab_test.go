@@ -230,6 +230,9 @@ func turn(t *testing.T, mine, of uint64) {
 	if err != nil {
 		t.Fatalf("QUARRY_TEST_TURN: %v", err)
 	}
+	if of == 20 && mine == 4 {
+		t.Fatal("in turn 4 of 20 test/all runs the journey of Ceph in place of all others: choose another one")
+	}
 	if number%of != mine {
 		t.Skipf("it takes minutes, and it is the turn of number %d of %d journeys like it; this one is number %d: make e2e RUN=^%s$", number%of, of, mine, t.Name())
 	}

@@ -52,7 +52,7 @@ type CephSpec struct {
 	// have it: 75 with 3 OSDs and 2 copies. Each change of that number moves data.
 	// +optional
 	PGPolicy PGPolicy `json:"pgPolicy,omitempty"`
-	// Monitors; 3 when not given, and 1 while there are fewer than 3 hosts. An odd number: one more monitor makes an even number no safer.
+	// Monitors; 3 when not given, and 1 where a Cluster begins with fewer than 3 hosts. Those that are there do not become fewer because hosts leave. An odd number: one more monitor makes an even number no safer.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=9
@@ -77,7 +77,7 @@ type CephSpec struct {
 	// +optional
 	Metrics bool `json:"metrics,omitempty"`
 	// Dashboard of Ceph is served by the manager that is active, at port 8443 of its node, over TLS with a certificate that Ceph makes for itself. The Secret ceph-NAME-dashboard in namespace
-	// quarry-ceph has a user who may look and change nothing. The Service of the same name selects the manager. An image without the dashboard is told in the condition
+	// quarry-ceph has a user who may look and change nothing but that password. The Service of the same name selects the manager. An image without the dashboard is told in the condition
 	// CephConfigured.
 	// +optional
 	Dashboard bool `json:"dashboard,omitempty"`

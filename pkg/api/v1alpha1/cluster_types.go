@@ -112,7 +112,8 @@ type ClusterSpec struct {
 	Maintenance []HostName `json:"maintenance,omitempty"`
 
 	// Manual shows every change of disks, with storageType cephfs nearly every step, in status.plan and waits until the annotation quarry.storage/approve carries its
-	// digest. Automatic runs plans by itself, except those that wipe a disk that is not clean: these always wait.
+	// digest. Automatic runs plans by itself, except steps by which something is lost or given up: a wipe of a disk that is not clean and, with cephfs, ReplaceOSD, fewer copies and the like.
+	// These always wait, and status.plan says in consent what is lost.
 	// +optional
 	// +kubebuilder:default=Automatic
 	Approval Approval `json:"approval,omitempty"`

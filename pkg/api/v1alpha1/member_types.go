@@ -63,7 +63,7 @@ type MemberSpec struct {
 	// +optional
 	Maintenance bool `json:"maintenance,omitempty"`
 	// Lost is a person's word that the node and what it holds are gone for ever. It counts only if it equals metadata.uid, and not while
-	// the agent reports the recorded group. It is refused while the member is Ready, and can be emptied until the member is being deleted.
+	// the agent reports what is on record (the group, or the disks of OSDs), or answers and cannot say that it is not there. It is refused while the member is Ready, and can be emptied until the member is being deleted.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Lost string `json:"lost,omitempty"`

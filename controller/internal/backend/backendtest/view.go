@@ -116,7 +116,7 @@ func (v *View) Decide(m backend.Member) backend.Host {
 	h, known := v.hosts[m.Node]
 	g, up := v.group(m.Node), known && h.answer == Up
 	out := backend.Host{
-		Serves: g != nil || recorded(m) && (!up || h.blind), Unused: g == nil && m.Record() == nil && len(m.Volumes) == 0,
+		Serves: g != nil || recorded(m) && (!up || h.blind),
 	}
 	if !up {
 		return out

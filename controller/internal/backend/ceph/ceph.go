@@ -156,8 +156,12 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 	b.clocks(ctx, k, quiet, &o)
 	b.ask(ctx, c, w.Members, k, quiet, &o)
 	v := view.New(o)
-	if b.inspectUnrecorded(ctx, c, v, k, &o) {
-		v = view.New(o)
+	more, err := b.inspectUnrecorded(ctx, c, v, k, &o)
+	switch {
+	case err != nil:
+		return nil, err
+	case more:
+		return view.New(o), nil
 	}
 	return v, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -126,11 +127,9 @@ func (b *Backend) sweep(ctx context.Context, s view.Step) error {
 	if err != nil {
 		return err
 	}
-	// That image is on the node already: whoever gives a Cluster up needs no registry, and no right name of Ceph's image.
-	if b.AgentImage != nil {
-		if s.Daemon.Image, err = b.AgentImage(ctx, s.Daemon.Node); err != nil {
-			return err
-		}
+	name := cephname.Workload(c.Name, cephname.DaemonSweep, s.Daemon.ID)
+	if s.Daemon.Image, err = b.sweepImage(ctx, c.UID, name, s.Daemon.Node); err != nil {
+		return err
 	}
 	want, have := cephpod.Of(c).Sweep(s.Daemon), &corev1.Pod{}
 	there, err := b.get(ctx, want.Name, have)
@@ -141,14 +140,18 @@ func (b *Backend) sweep(ctx context.Context, s view.Step) error {
 		return b.apply(ctx, want)
 	case have.Labels[cephname.LabelFSID] != s.FSID:
 		return passing("pod %s is of another Ceph cluster", want.Name)
-	case have.Status.Phase == corev1.PodFailed, have.Status.Phase == corev1.PodPending && s.Daemon.Image != "" && have.Spec.Containers[0].Image != s.Daemon.Image:
-		// The kubelet ended it, as where its node had no room or was switched off, and starts it no more; or it may wait for another image for ever. Another pod does the work.
-		return client.IgnoreNotFound(b.Client.Delete(ctx, have, client.Preconditions{UID: new(have.UID)}))
+	case have.Status.Phase == corev1.PodFailed:
+		// The kubelet ended it, as where its node had no room or was switched off, and starts it no more: another one does the work.
+		return b.end(ctx, have)
+	case have.Status.Phase == corev1.PodPending && stuck(have) != "" && b.Now().Sub(have.CreationTimestamp.Time) > inVain:
+		agents := s.Daemon.Image != "" && have.Spec.Containers[0].Image == s.Daemon.Image
+		b.memory.note(c.UID, func(k *known) { k.cephSweeps[name] = agents })
+		return b.end(ctx, have)
 	case have.Status.Phase != corev1.PodSucceeded:
 		return nil
 	}
 	// The pod goes first: the record is what finds it again. Sweeping once more removes nothing more.
-	if err := b.Client.Delete(ctx, have, client.Preconditions{UID: new(have.UID)}); client.IgnoreNotFound(err) != nil {
+	if err := b.end(ctx, have); err != nil {
 		return err
 	}
 	return b.member(ctx, s, func(r *v1alpha1.MemberCeph) error {
@@ -158,6 +161,27 @@ func (b *Backend) sweep(ctx context.Context, s view.Step) error {
 		}
 		return nil
 	})
+}
+
+// inVain is how long a pod that does not start is waited for, before one with another image is made.
+const inVain = 30 * time.Second
+
+// sweepImage is the image of a pod that removes the data of a monitor; empty for the one of Ceph. That of the node's agent is on the node already: whoever gives a Cluster up needs no registry, and no right name of Ceph's image.
+// Where the kubelet does not let the pod have it, as one that belongs to whoever has the secret for its registry, the two take turns.
+func (b *Backend) sweepImage(ctx context.Context, uid types.UID, pod, node string) (string, error) {
+	k := b.memory.of(uid)
+	k.mu.Lock()
+	ceph := k.cephSweeps[pod]
+	k.mu.Unlock()
+	if ceph || b.AgentImage == nil {
+		return "", nil
+	}
+	return b.AgentImage(ctx, node)
+}
+
+// end deletes a pod, unless another one has its name by now.
+func (b *Backend) end(ctx context.Context, p *corev1.Pod) error {
+	return client.IgnoreNotFound(b.Client.Delete(ctx, p, client.Preconditions{UID: new(p.UID)}))
 }
 
 // serveDashboard makes the user of the dashboard with a password that is made once, has Ceph told both, and has the Service select the manager that serves.

@@ -2,6 +2,7 @@ package ceph
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -9,7 +10,6 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
-	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/controller/internal/decide/ceph/preflight"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
@@ -49,22 +49,67 @@ func (b *Backend) inspect(ctx context.Context, c *v1alpha1.Cluster, members []*v
 	return out
 }
 
-// inspectUnrecorded has the agents say what those disks are that may carry OSDs which are on no record. Nearly always there is none.
-func (b *Backend) inspectUnrecorded(ctx context.Context, c *v1alpha1.Cluster, v *view.View, k *known, o *view.Observation) bool {
-	found := slices.Concat(v.Unrecorded(), v.Suspects())
+// inspectUnrecorded has the agents say what those disks are that may carry OSDs which are on no record, and adds that to an observation. It reports whether there are any: nearly always there is none.
+func (b *Backend) inspectUnrecorded(ctx context.Context, c *v1alpha1.Cluster, v *view.View, k *known, o *view.Observation) (more bool, err error) {
+	found, suspects := v.Unrecorded(), v.Suspects()
+	if len(found)+len(suspects) == 0 {
+		return false, nil
+	}
+	// The View has the maps of before.
+	o.Verdicts, o.Keyless, o.Suspected = maps.Clone(o.Verdicts), maps.Clone(o.Keyless), map[string]osd.Verdict{}
+	if err := b.keyless(ctx, c, found, o.Keyless); err != nil {
+		return true, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, inspecting)
+	defer cancel()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for name, node := range o.Nodes {
+		all.Go(func() {
+			said, suspected := map[string]osd.Verdict{}, map[string]osd.Verdict{}
+			for _, u := range suspects {
+				// Of one that cannot be looked at nothing is said: it may be ours.
+				if u.Node != name {
+					continue
+				}
+				if v, err := b.look(ctx, c, node, u.Record, u.Key(), k); err == nil {
+					suspected[u.Key()] = v
+				}
+			}
+			for _, u := range found {
+				if u.Node != name {
+					continue
+				}
+				if v, ok := b.inspectOne(ctx, c, node, u.Record, k); ok {
+					said[u.Record.UUID] = v
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			maps.Copy(o.Verdicts, said)
+			maps.Copy(o.Suspected, suspected)
+		})
+	}
+	all.Wait()
+	return true, nil
+}
+
+// keyless says of the encrypted among some disks what the Secrets with their keys lack.
+func (b *Backend) keyless(ctx context.Context, c *v1alpha1.Cluster, found []osdrecord.Unrecorded, lacks map[string]string) error {
+	found = slices.DeleteFunc(slices.Clone(found), func(u osdrecord.Unrecorded) bool { return !u.Record.Encrypted })
+	if len(found) == 0 {
+		return nil
+	}
+	all, err := b.diskSecrets(ctx, view.Step{Cluster: c.Name, FSID: c.FSID()})
+	if err != nil {
+		return err
+	}
 	for _, u := range found {
-		if verdict, ok := b.inspectOne(ctx, c, o.Nodes[u.Node], u.Record, k); ok {
-			o.Verdicts[u.Record.UUID] = verdict
-		}
-		if !u.Record.Encrypted {
-			continue
-		}
-		about := view.Step{Cluster: c.Name, FSID: c.FSID(), Ceph: decideceph.Step{UUID: u.Record.UUID}}
-		if _, err := b.secretOf(ctx, about); err != nil {
-			o.Keyless[u.Record.UUID] = err.Error()
+		if _, err := secretOf(all, c.FSID(), u.Record.UUID); err != nil {
+			lacks[u.Record.UUID] = err.Error()
 		}
 	}
-	return len(found) > 0
+	return nil
 }
 
 // unseen is the time between two looks after which nobody can say that a disk was missing all the while.
@@ -98,28 +143,41 @@ func (b *Backend) missing(members []*v1alpha1.Member, nodes map[string]decide.No
 	return out
 }
 
+// inspectOne has the agent say what a disk is, if it tells of one. Of a disk that it cannot look at nothing is known but why.
 func (b *Backend) inspectOne(ctx context.Context, c *v1alpha1.Cluster, node decide.Node, r v1alpha1.MemberOSD, k *known) (osd.Verdict, bool) {
-	d, there := osdrecord.Device(node, r)
-	if !there {
+	if _, there := osdrecord.Device(node, r); !there {
 		return osd.Verdict{}, false
 	}
+	v, err := b.look(ctx, c, node, r, r.UUID, k)
+	if err != nil {
+		return osd.Verdict{Message: "It cannot be looked at: " + err.Error()}, true
+	}
+	return v, true
+}
+
+// look has the agent look at a disk, unless what it said of it is young. It is remembered under a key.
+func (b *Backend) look(ctx context.Context, c *v1alpha1.Cluster, node decide.Node, r v1alpha1.MemberOSD, key string, k *known) (osd.Verdict, error) {
+	d, there := osdrecord.Device(node, r)
+	if !there {
+		return osd.Verdict{}, fmt.Errorf("node %s tells of no disk %s", node.Name, r.Path)
+	}
 	k.mu.Lock()
-	had, known := k.verdicts[r.UUID]
+	had, known := k.verdicts[key]
 	k.mu.Unlock()
 	// One that is open as another device is opened anew by a pod, of which the agent reports nothing.
 	if known && !had.Stale && had.digest == d.Digest && b.Now().Sub(had.at) < inspectAgain {
-		return had.Verdict, true
+		return had.Verdict, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	v, err := b.Disks.Inspect(ctx, node.Name, d, OSD{ClusterUID: c.FSID(), UUID: r.UUID, FSID: c.FSID(), ID: -1, Encrypted: r.Encrypted})
 	if err != nil {
-		return osd.Verdict{Message: "It cannot be looked at: " + err.Error()}, true
+		return osd.Verdict{}, err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.verdicts[r.UUID] = judged{v, d.Digest, b.Now()}
-	return v, true
+	k.verdicts[key] = judged{v, d.Digest, b.Now()}
+	return v, nil
 }
 
 // The clocks of nodes are read again after lookAgain while something is under way, and after calmAgain while nothing is: they matter to what is to be begun.

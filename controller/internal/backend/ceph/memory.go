@@ -29,10 +29,12 @@ type known struct {
 	changes, seen int
 	// done is closed when the question that is under way is over; nil while there is none.
 	done chan struct{}
-	// verdicts on disks, by the UUID of their OSDs.
+	// verdicts on disks, by the UUID of their OSDs, or as suspects by their keys.
 	verdicts map[string]judged
 	// clocks of nodes, as they were read last.
 	clocks map[string]clock
+	// cephSweeps are the pods that remove data of monitors, by name, for which the image of an agent did not do.
+	cephSweeps map[string]bool
 	// missing are disks that agents tell nothing of, by the UUID of their OSDs.
 	missing map[string]absence
 }
@@ -61,7 +63,7 @@ func (m *memory) of(uid types.UID) *known {
 	defer m.mu.Unlock()
 	k := m.clusters[uid]
 	if k == nil {
-		k = &known{verdicts: map[string]judged{}, clocks: map[string]clock{}, missing: map[string]absence{}}
+		k = &known{verdicts: map[string]judged{}, clocks: map[string]clock{}, missing: map[string]absence{}, cephSweeps: map[string]bool{}}
 		m.clusters[uid] = k
 	}
 	return k

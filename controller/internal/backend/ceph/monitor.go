@@ -97,6 +97,16 @@ func monitorsOf(members []v1alpha1.Member, s view.Step) (others []string, mine b
 
 // form puts on record that monitors were seen as a quorum, and then deploys the first one as all others are: should its data be lost, it makes no other Ceph cluster.
 func (b *Backend) form(ctx context.Context, s view.Step) error {
+	c, err := b.cluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	if c.TakesUp() {
+		// Its own Ceph cluster that it takes up may have served, and is on record as taken up from then on.
+		if err := b.note(ctx, s, v1alpha1.AnnotationCephTakenUp, s.UID+"/"+s.FSID); err != nil {
+			return err
+		}
+	}
 	if err := b.note(ctx, s, v1alpha1.AnnotationCephFormed, s.UID); err != nil || s.Daemon.Address == "" {
 		return err
 	}

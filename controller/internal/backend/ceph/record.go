@@ -199,7 +199,11 @@ func (b *Backend) adoptOSD(ctx context.Context, s view.Step) error {
 	}
 	o := osdrecord.Adopted(s.Devices[0], s.Ceph.UUID, s.Encrypted)
 	if o.Encrypted {
-		if o.Secret, err = b.secretOf(ctx, s); err != nil {
+		all, err := b.diskSecrets(ctx, s)
+		if err != nil {
+			return err
+		}
+		if o.Secret, err = secretOf(all, s.FSID, s.Ceph.UUID); err != nil {
 			return err
 		}
 	}
@@ -211,21 +215,17 @@ func (b *Backend) adoptOSD(ctx context.Context, s view.Step) error {
 	})
 }
 
-// secretOf finds the Secret with the key of an encrypted OSD that is on no record.
-func (b *Backend) secretOf(ctx context.Context, s view.Step) (string, error) {
-	all, err := b.diskSecrets(ctx, s)
-	if err != nil {
-		return "", err
-	}
+// secretOf finds the Secret with the key of an encrypted OSD that is on no record, among those with the labels of its Ceph cluster.
+func secretOf(all []corev1.Secret, fsid, uuid string) (string, error) {
 	var names []string
 	for i := range all {
-		if all[i].Annotations[cephname.AnnotationOSD] == s.Ceph.UUID {
+		if all[i].Annotations[cephname.AnnotationOSD] == uuid {
 			names = append(names, all[i].Name)
 		}
 	}
 	if len(names) != 1 {
 		return "", fmt.Errorf("its disk is encrypted, and %d Secrets in namespace %s have the labels %s=%s and %s=%s and the annotation %s=%s (%s): restore the one with its key, and keep no other. If the key is lost for ever, so is what is on the disk",
-			len(names), cephname.Namespace, cephname.LabelFSID, s.FSID, cephname.LabelDaemon, cephname.ObjectDiskKey, cephname.AnnotationOSD, s.Ceph.UUID, strings.Join(names, ", "))
+			len(names), cephname.Namespace, cephname.LabelFSID, fsid, cephname.LabelDaemon, cephname.ObjectDiskKey, cephname.AnnotationOSD, uuid, strings.Join(names, ", "))
 	}
 	return names[0], nil
 }

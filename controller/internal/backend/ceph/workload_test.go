@@ -90,28 +90,39 @@ func TestSweep_ended(t *testing.T) {
 	}
 }
 
-// TestSweep_image: the pod runs the image of its node's agent, and one that waits for another image is replaced. While no agent runs there it waits for the Cluster's own.
+// TestSweep_image: the pod runs the image of its node's agent, if that is known. One that does not start is replaced by one with Ceph's image, and that by one with the agent's.
 func TestSweep_image(t *testing.T) {
-	b, _, _, s := keyed(t, nil)
+	b, c, _, s := keyed(t, nil)
 	s.Daemon.Kind, s.Daemon.ID, s.Daemon.Node = cephname.DaemonSweep, "b", "n1"
-	agent, asked := "", ""
-	b.AgentImage = func(_ context.Context, node string) (string, error) { asked = node; return agent, nil }
+	agent := ""
+	b.AgentImage = func(_ context.Context, node string) (string, error) {
+		if node != "n1" {
+			t.Errorf("asked about %q", node)
+		}
+		return agent, nil
+	}
+	b.memory.of(c.UID)
+	begins, runs := corev1.PodStatus{Phase: corev1.PodPending}, corev1.PodStatus{Phase: corev1.PodRunning}
+	waits := corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}}}}
 	for round, tt := range []struct {
 		agent string
-		phase corev1.PodPhase
-		want  string
+		// status that the kubelet writes after the look, and the image of the pod that there is.
+		status corev1.PodStatus
+		want   string
 	}{
-		{"", corev1.PodPending, v1alpha1.CephImage},
-		{"", corev1.PodPending, v1alpha1.CephImage},
-		// The pod is taken away, and the next look makes the other one.
-		{"agent:1", corev1.PodPending, ""},
-		{"agent:1", corev1.PodPending, "agent:1"},
-		{"", corev1.PodPending, "agent:1"},
-		{"agent:2", corev1.PodRunning, "agent:1"},
+		{"", begins, v1alpha1.CephImage},
+		{"agent:1", waits, v1alpha1.CephImage},
+		{"agent:1", waits, ""},
+		{"agent:1", waits, "agent:1"},
+		{"agent:1", waits, ""},
+		{"agent:1", waits, v1alpha1.CephImage},
+		{"agent:1", waits, ""},
+		{"agent:1", runs, "agent:1"},
+		{"", runs, "agent:1"},
 	} {
 		agent = tt.agent
-		if err := b.sweep(t.Context(), s); err != nil || asked != "n1" {
-			t.Fatalf("round %d: node %q, %v", round, asked, err)
+		if err := b.sweep(t.Context(), s); err != nil {
+			t.Fatalf("round %d: %v", round, err)
 		}
 		var all corev1.PodList
 		if err := b.Client.List(t.Context(), &all); err != nil {
@@ -121,10 +132,7 @@ func TestSweep_image(t *testing.T) {
 		for i := range all.Items {
 			p := &all.Items[i]
 			got += p.Spec.Containers[0].Image
-			// What the kubelet says comes before the next look.
-			if p.Status.Phase = tt.phase; round == 4 {
-				p.Status.Phase = corev1.PodRunning
-			}
+			p.Status = tt.status
 			if err := b.Client.Status().Update(t.Context(), p); err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,7 @@
 package ceph
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,11 +34,16 @@ func (b *Backend) clusters(ctx context.Context) (map[string]*v1alpha1.Cluster, e
 	for i := range list.Items {
 		c := &list.Items[i]
 		// A later one that names the Ceph cluster of another is held back.
-		if have := out[c.FSID()]; c.Spec.StorageType == v1alpha1.StorageTypeCephFS && (have == nil || c.CreationTimestamp.Before(&have.CreationTimestamp)) {
+		if have := out[c.FSID()]; c.Spec.StorageType == v1alpha1.StorageTypeCephFS && (have == nil || earlier(c, have)) {
 			out[c.FSID()] = c
 		}
 	}
 	return out, nil
+}
+
+// earlier reports whether a Cluster was made before another one, or first by name of two that were made in one second.
+func earlier(c, other *v1alpha1.Cluster) bool {
+	return cmp.Or(c.CreationTimestamp.Compare(other.CreationTimestamp.Time), cmp.Compare(c.Name, other.Name)) < 0
 }
 
 // site asks the Ceph cluster with an FSID who it is. Without a Cluster that has it nobody knows what became of its volumes.

@@ -81,8 +81,6 @@ type Host struct {
 	Serves bool
 	// Wake is when to look again even if nothing happens; 0 leaves that to the engine.
 	Wake time.Duration
-	// Unused is true when nothing was ever made on the host.
-	Unused bool
 	// Unread is true when a device of the host would be taken if somebody knew that it is on record as nobody else's (World.Unread).
 	Unread bool
 }

@@ -19,8 +19,9 @@ type Monitors struct {
 	Next    string
 	// Formed: monitors of the Cluster have been seen as a quorum, by the Cluster's own record. From then on none is ever made that knows no other.
 	Formed bool
-	// Made says why the Ceph cluster is not made, if it may exist without any record of that; empty if it does not exist.
-	Made string
+	// Unmade says why no monitor makes the Ceph cluster: it exists, or may exist, without any record of that. It is empty if a monitor may make it. Exists: it does exist.
+	Unmade string
+	Exists bool
 	// Known are monitors that a person told of, of a Ceph cluster which is taken up. They count while the monitors do not answer.
 	Known []MonitorRecord
 	// Deployed are the names of monitors whose workloads exist; nil when that is not known.
@@ -139,8 +140,8 @@ func (w Monitors) first(p *Plan, f Facts) {
 		p.wait("There are monitors, or there were, and the Cluster has no record of them. Nothing is done to them.")
 		return
 	}
-	if w.Made != "" {
-		p.wait("%s", w.Made)
+	if w.Unmade != "" {
+		p.wait("%s", w.Unmade)
 		return
 	}
 	h, ok := w.free()
@@ -157,7 +158,11 @@ func (w Monitors) startRecorded(p *Plan, f Facts) bool {
 		if h := w.host(r.Host); slices.Contains(*w.Deployed, r.Name) || h.Leaving || h.Maintenance || !h.Serving {
 			continue
 		}
-		first := len(w.Records) == 1 && f.Quorum == nil && !w.Formed && w.Made == ""
+		first := len(w.Records) == 1 && f.Quorum == nil && !w.Formed && !w.Exists
+		if first && w.Unmade != "" {
+			p.wait("%s", w.Unmade)
+			return true
+		}
 		p.step(Step{Do: StartMonitor, Name: r.Name, Host: r.Host, First: first, ID: -1, Why: "The monitor is on record and is not deployed."})
 		return true
 	}

@@ -204,20 +204,24 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestPlanMonitors_made: where the Ceph cluster may exist without any record of that, no monitor makes another one under its FSID. One that is on record is started, and waits for others if its store is gone.
-func TestPlanMonitors_made(t *testing.T) {
+// TestPlanMonitors_unmade: where the Ceph cluster exists, or may exist, without any record of that, no monitor makes another one under its FSID. One that is on record is started if it does exist, with the store that it has, and waits as long as nobody knows.
+func TestPlanMonitors_unmade(t *testing.T) {
+	const told = "It may exist."
 	none := []string{}
-	w := Monitors{Hosts: hosts("n1", "n2", "n3"), Next: "a", Deployed: &none, Made: "It exists already."}
-	check(t, "no monitor is on record", PlanMonitors(w, Facts{}), "", "exists already")
+	w := Monitors{Hosts: hosts("n1", "n2", "n3"), Next: "a", Deployed: &none, Unmade: told}
+	check(t, "no monitor is on record", PlanMonitors(w, Facts{}), "", told)
 	w.Records = records("a@n1")
-	for _, made := range []string{"", "It exists already."} {
-		w.Made = made
+	check(t, "nobody knows", PlanMonitors(w, Facts{}), "", told)
+	for _, exists := range []bool{false, true} {
+		if w.Exists, w.Unmade = exists, ""; exists {
+			w.Unmade = told
+		}
 		p := PlanMonitors(w, Facts{})
-		if len(p.Steps) == 0 || p.Steps[0].Do != StartMonitor || p.Steps[0].First != (made == "") {
-			t.Errorf("%q: %+v", made, p)
+		if len(p.Steps) == 0 || p.Steps[0].Do != StartMonitor || p.Steps[0].First == exists {
+			t.Errorf("exists %t: %+v", exists, p)
 		}
 	}
-	w.Records, w.Known = nil, records("b@n2")
+	w.Records, w.Known, w.Exists, w.Unmade = nil, records("b@n2"), false, ""
 	w.Hosts, w.Formed = at(w.Hosts), true
 	if p := PlanMonitors(w, Facts{}); len(p.Steps) != 1 || p.Steps[0].Do != AdoptMonitor || p.Steps[0].Host != "n2" {
 		t.Errorf("a person names one: %+v", p)

@@ -26,7 +26,7 @@ func (v *View) host(m backend.Member) host { return host{v.seen.Hosts[m.Node], v
 func (v *View) Decide(m backend.Member) backend.Host {
 	h := v.host(m)
 	out := backend.Host{
-		Serves: h.serves(), Unused: h.unused(), Watched: h.Up(), Volumes: len(v.heldBy(m.Node)), Devices: h.devices(), Zeroing: v.zeroing(m.Node),
+		Serves: h.serves(), Watched: h.Up(), Volumes: len(v.heldBy(m.Node)), Devices: h.devices(), Zeroing: v.zeroing(m.Node),
 	}
 	// What a node has is told by the group, also of a node that is silent. The group has its size, and no node has a part of it.
 	out.Reports = v.group() != nil
@@ -57,11 +57,6 @@ func (v *View) Decide(m backend.Member) backend.Host {
 func (h host) serves() bool {
 	r := h.m.Record()
 	return r != nil && r.UUID != ""
-}
-
-// unused reports whether nothing was ever made on the node.
-func (h host) unused() bool {
-	return !h.serves() && (h.m.Object == nil || h.m.Object.Spec.Lun == nil) && !slices.Contains(h.view.Hosts(), h.m.Node)
 }
 
 // devices shows the LUN. A node that tells nothing keeps what its status has.

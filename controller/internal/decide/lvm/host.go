@@ -41,7 +41,7 @@ func (h host) rank(g decide.Group) int {
 // Decide returns what is to be done on a host.
 func (v *View) Decide(m backend.Member) backend.Host {
 	h := v.host(m)
-	out := backend.Host{Serves: h.serves(), Unused: h.unused()}
+	out := backend.Host{Serves: h.serves()}
 	h.measure(&out)
 	out.Retired, out.GivenUp = h.retirement().Condition, h.earlierAway()
 	if !h.node.Up() {

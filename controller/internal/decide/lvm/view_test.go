@@ -220,29 +220,29 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestDecide_servesAndUnused(t *testing.T) {
+func TestDecide_serves(t *testing.T) {
 	one := groupOf("A", "sda")
 	recorded, forming := memberOf(clusterOf(), records("A")), memberOf(clusterOf(), records("", "pv"))
 	for name, c := range map[string]struct {
-		in             scene
-		serves, unused bool
+		in     scene
+		serves bool
 	}{
-		"nothing at all":                         {scene{node: up("n1", nil)}, false, true},
-		"nothing at all, away":                   {scene{node: away()}, false, true},
-		"a record without anything":              {scene{node: away(), object: memberOf(clusterOf(), func(m *v1alpha1.Member) { m.Spec.Group = &v1alpha1.MemberGroup{} })}, false, true},
-		"a group":                                {scene{node: up("n1", []decide.Group{one})}, true, false},
-		"a group that was seen, away":            {scene{node: away(one)}, true, false},
-		"a recorded group, away":                 {scene{node: away(), object: recorded}, true, false},
-		"a recorded group, LVM cannot be asked":  {scene{node: decide.Node{Agent: decide.AgentUp, LVMError: "x"}, object: recorded}, true, false},
-		"a recorded group, LVM cannot report it": {scene{node: unreported("uid"), object: recorded}, true, false},
-		"a recorded group that is not seen":      {scene{node: up("n1", nil), object: recorded}, false, false},
-		"a group that is being made, away":       {scene{node: away(), object: forming}, false, false},
-		"volumes only":                           {scene{node: away(), volumes: []backend.Volume{pinned("v", "")}}, false, false},
-		"a group that is not the recorded one":   {scene{node: up("n1", []decide.Group{groupOf("B")}), object: recorded}, true, false},
+		"nothing at all":                         {scene{node: up("n1", nil)}, false},
+		"nothing at all, away":                   {scene{node: away()}, false},
+		"a record without anything":              {scene{node: away(), object: memberOf(clusterOf(), func(m *v1alpha1.Member) { m.Spec.Group = &v1alpha1.MemberGroup{} })}, false},
+		"a group":                                {scene{node: up("n1", []decide.Group{one})}, true},
+		"a group that was seen, away":            {scene{node: away(one)}, true},
+		"a recorded group, away":                 {scene{node: away(), object: recorded}, true},
+		"a recorded group, LVM cannot be asked":  {scene{node: decide.Node{Agent: decide.AgentUp, LVMError: "x"}, object: recorded}, true},
+		"a recorded group, LVM cannot report it": {scene{node: unreported("uid"), object: recorded}, true},
+		"a recorded group that is not seen":      {scene{node: up("n1", nil), object: recorded}, false},
+		"a group that is being made, away":       {scene{node: away(), object: forming}, false},
+		"volumes only":                           {scene{node: away(), volumes: []backend.Volume{pinned("v", "")}}, false},
+		"a group that is not the recorded one":   {scene{node: up("n1", []decide.Group{groupOf("B")}), object: recorded}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := c.in.decide(); got.Serves != c.serves || got.Unused != c.unused {
-				t.Errorf("serves %t, unused %t", got.Serves, got.Unused)
+			if got := c.in.decide(); got.Serves != c.serves {
+				t.Errorf("serves %t", got.Serves)
 			}
 		})
 	}

@@ -143,7 +143,7 @@ func (p Plan) volumes(d Daemon) []corev1.Volume {
 	return append(out, memory("own"), memory("data"))
 }
 
-// Sweep is the pod that removes the data of a monitor from its node, once it is out of the map and stopped. It needs no program of Ceph: where an image is given it runs that one.
+// Sweep is the pod that removes the data of a monitor from its node, once it is out of the map and stopped. The directory of the Ceph cluster goes with the last one. It needs no program of Ceph: where an image is given it runs that one.
 func (p Plan) Sweep(d Daemon) *corev1.Pod {
 	if d.Image != "" {
 		p.Image = d.Image
@@ -151,11 +151,11 @@ func (p Plan) Sweep(d Daemon) *corev1.Pod {
 	spec := p.pod(Daemon{Kind: cephname.DaemonTools, ID: d.ID, Node: d.Node})
 	directory := corev1.HostPathDirectoryOrCreate
 	spec.RestartPolicy = corev1.RestartPolicyOnFailure
-	spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: hostData + "/" + p.FSID, Type: &directory}}}}
+	spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: hostData, Type: &directory}}}}
 	c := &spec.Containers[0]
 	c.Name, c.VolumeMounts = cephname.DaemonSweep, []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
-	c.Command = []string{"/bin/sh", "-c", `rm -rf "/data/mon.$ID" && sync`}
-	c.Env = []corev1.EnvVar{{Name: "ID", Value: d.ID}}
+	c.Command = []string{"/bin/sh", "-c", `set -eu; rm -rf "/data/$FSID/mon.$ID"; rmdir "/data/$FSID" 2>/dev/null || true; sync`}
+	c.Env = []corev1.EnvVar{{Name: "FSID", Value: p.FSID}, {Name: "ID", Value: d.ID}}
 	return &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{

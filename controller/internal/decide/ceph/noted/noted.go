@@ -28,8 +28,8 @@ func Served(c *v1alpha1.Cluster) bool {
 	return Is(c, v1alpha1.AnnotationCephServed) || c.TakesUp() && Begun(c)
 }
 
-// Begun reports whether anything of the Ceph cluster is the Cluster's. What it is to take up is not, before the keys were found.
-func Begun(c *v1alpha1.Cluster) bool { return !c.TakesUp() || Is(c, v1alpha1.AnnotationCephKeys) }
+// Begun reports whether anything of the Ceph cluster is the Cluster's, by the record that its keys are. Before that a Secret with keys is somebody's who restored it.
+func Begun(c *v1alpha1.Cluster) bool { return Is(c, v1alpha1.AnnotationCephKeys) }
 
 // Blocked returns which clients are blocked by the record of a Cluster.
 func Blocked(c *v1alpha1.Cluster) ([]ceph.Blocked, error) {

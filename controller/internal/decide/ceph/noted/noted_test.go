@@ -18,7 +18,7 @@ func TestTakesUp(t *testing.T) {
 		fsid                  string
 		formed, served, begun bool
 	}{
-		"it makes its own":                       {"", nil, uid, false, false, true},
+		"it makes its own":                       {"", nil, uid, false, false, false},
 		"it has its own":                         {"", map[string]string{keys: uid, v1alpha1.AnnotationCephFormed: uid, v1alpha1.AnnotationCephServed: uid}, uid, true, true, true},
 		"it is to take one up":                   {earlier, nil, earlier, true, false, false},
 		"it ended before the keys were used":     {earlier, map[string]string{taken: uid + "/" + earlier}, earlier, true, false, false},
@@ -29,7 +29,7 @@ func TestTakesUp(t *testing.T) {
 		"a restore forgot its own monitors":      {uid, map[string]string{keys: uid}, uid, true, true, true},
 		"its own monitors were seen":             {uid, map[string]string{keys: uid, v1alpha1.AnnotationCephFormed: uid}, uid, true, false, true},
 		"its own was taken up":                   {"", map[string]string{taken: uid + "/" + uid, keys: uid}, uid, true, true, true},
-		"a manifest brought a record along":      {"", map[string]string{taken: third + "/" + earlier, keys: third}, uid, false, false, true},
+		"a manifest brought a record along":      {"", map[string]string{taken: third + "/" + earlier, keys: third}, uid, false, false, false},
 	} {
 		c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{UID: uid, Annotations: tt.record}, Spec: v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{}}}
 		if tt.spec != "" {

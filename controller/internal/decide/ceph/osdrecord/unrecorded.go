@@ -10,13 +10,21 @@ import (
 	"quarry.storage/quarry/pkg/osd"
 )
 
-// Unrecorded is a disk that may carry an OSD of the Cluster which the monitors know, and which no Member has on record.
-type Unrecorded struct {
+// Suspect is a disk that may carry an OSD of the Cluster which no Member has on record.
+type Suspect struct {
 	// Node is where the disk is.
 	Node   string
 	Device decide.Device
 	// Record is what the OSD gets on record. That the disk carries it is for its agent to say.
 	Record v1alpha1.MemberOSD
+}
+
+// Key tells a suspect from all others: two disks may have one serial number, and one disk several names.
+func (s Suspect) Key() string { return s.Node + "/" + s.Device.KernelName + "/" + s.Record.UUID }
+
+// Unrecorded is a suspect whose OSD the monitors know.
+type Unrecorded struct {
+	Suspect
 	// OSD is what the monitors know of it.
 	OSD ceph.OSD
 }
@@ -49,7 +57,7 @@ func Find(clusterUID, fsid string, nodes map[string]decide.Node, members []*v1al
 			}
 			// A map over the paths of a disk has its names, and is another device.
 			if r := Adopted(d, unknown[i].UUID, d.RefusedFor(v1alpha1.RefusalEncrypted)); Is(d, r) {
-				out = append(out, Unrecorded{Node: node, Device: d, Record: r, OSD: unknown[i]})
+				out = append(out, Unrecorded{Suspect{node, d, r}, unknown[i]})
 			}
 		}
 	}
@@ -57,10 +65,10 @@ func Find(clusterUID, fsid string, nodes map[string]decide.Node, members []*v1al
 	return out
 }
 
-// Suspects returns the disks that may carry an OSD of a Ceph cluster which nobody can ask, and that no Member has on record, ordered by node and as the agents tell of them: those with a sign of Ceph or of
-// encryption, each with the UUID that the OSD has if it was made there. Whether it carries that is for its agent to say. A disk that grew since has another UUID.
-func Suspects(clusterUID, fsid string, nodes map[string]decide.Node, members []*v1alpha1.Member) []Unrecorded {
-	var out []Unrecorded
+// Suspects returns the disks that may carry an OSD of a Ceph cluster, whatever its monitors know, and that no Member has on record, ordered by node and as the agents tell of them: those with a sign of Ceph or of
+// encryption, each with the UUID that an OSD has which is made there, and one that only its path tells from others once for each of its paths. A disk that grew since has another UUID.
+func Suspects(clusterUID, fsid string, nodes map[string]decide.Node, members []*v1alpha1.Member) []Suspect {
+	var out []Suspect
 	for _, member := range members {
 		node := nodes[string(member.Spec.Node)]
 		if string(member.Spec.Of.UID) != clusterUID || !node.Up() {
@@ -72,15 +80,15 @@ func Suspects(clusterUID, fsid string, nodes map[string]decide.Node, members []*
 			}
 			for _, path := range append([]string{d.Path}, d.Links...) {
 				uuid, err := osd.UUID(fsid, identity(string(member.Spec.Node), d), path)
-				r := Adopted(d, uuid, d.RefusedFor(v1alpha1.RefusalEncrypted))
-				twice := slices.ContainsFunc(out, func(u Unrecorded) bool { return u.Record.UUID == uuid })
-				if err == nil && Is(d, r) && !twice && !onRecord(members, uuid) {
-					out = append(out, Unrecorded{Node: string(member.Spec.Node), Device: d, Record: r})
+				one := Suspect{string(member.Spec.Node), d, Adopted(d, uuid, d.RefusedFor(v1alpha1.RefusalEncrypted))}
+				twice := slices.ContainsFunc(out, func(o Suspect) bool { return o.Key() == one.Key() })
+				if err == nil && Is(d, one.Record) && !twice && !onRecord(members, uuid) {
+					out = append(out, one)
 				}
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Unrecorded) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortStableFunc(out, func(a, b Suspect) int { return cmp.Compare(a.Node, b.Node) })
 	return out
 }
 

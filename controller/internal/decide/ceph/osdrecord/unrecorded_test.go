@@ -131,3 +131,16 @@ func TestSuspects(t *testing.T) {
 		}
 	}
 }
+
+// TestSuspects_twins: two disks that nothing but their hosts tell apart are two suspects, whatever the agent of one says of its own.
+func TestSuspects_twins(t *testing.T) {
+	d := disk("/dev/sdb", "b", 1<<40, v1alpha1.RefusalCeph)
+	nodes := map[string]decide.Node{}
+	for _, n := range []string{"n1", "n2"} {
+		nodes[n] = decide.Node{Name: n, Agent: decide.AgentUp, Devices: []decide.Device{d}}
+	}
+	got := Suspects(uid, uid, nodes, []*v1alpha1.Member{member(uid, "n1"), member(uid, "n2")})
+	if len(got) != 2 || got[0].Key() == got[1].Key() || got[0].Record.UUID != got[1].Record.UUID {
+		t.Errorf("%+v", got)
+	}
+}

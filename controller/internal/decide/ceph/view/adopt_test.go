@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
@@ -162,42 +163,73 @@ func TestMadeBefore(t *testing.T) {
 		// wipes: the disk is wiped, to which a person consented.
 		wipes bool
 	}{
-		"a disk carries an OSD":          {func(*Observation, string) {}, "disk /dev/sdb of n1 carries an OSD of it", false},
-		"whose making did not end":       {func(o *Observation, uuid string) { o.Verdicts[uuid] = osd.Verdict{Kind: osd.Unfinished} }, "carries an OSD of it", false},
-		"nobody has looked at it":        {func(o *Observation, uuid string) { delete(o.Verdicts, uuid) }, "is not known yet", false},
-		"nobody can say what it is":      {func(o *Observation, uuid string) { o.Verdicts[uuid] = osd.Verdict{Message: "Damaged."} }, "may carry an OSD of it (Damaged. Clear", true},
-		"it carries one of another size": {func(o *Observation, uuid string) { o.Verdicts[uuid] = osd.Verdict{Kind: osd.Other, Carries: diskUUID} }, "carries an OSD of it", false},
-		"it is something else":           {func(o *Observation, uuid string) { o.Verdicts[uuid] = osd.Verdict{Kind: osd.Other} }, "", true},
-		"it is kept out, and unknown":    {func(o *Observation, uuid string) { retired(o); o.Verdicts[uuid] = osd.Verdict{} }, "", false},
-		"it is kept out, and carries":    {func(o *Observation, _ string) { retired(o) }, "carries an OSD of it", false},
-		"a PersistentVolume names one":   {func(o *Observation, uuid string) { o.Verdicts[uuid] = osd.Verdict{Kind: osd.Other}; handled(o) }, "PersistentVolumes name volumes in it", false},
+		"a disk carries an OSD":     {func(*Observation, string) {}, "disk /dev/sdb of n1 carries an OSD of it", false},
+		"whose making did not end":  {func(o *Observation, uuid string) { o.Suspected["n1/sdb/"+uuid] = osd.Verdict{Kind: osd.Unfinished} }, "carries an OSD of it", false},
+		"nobody has looked at it":   {func(o *Observation, uuid string) { delete(o.Suspected, "n1/sdb/"+uuid) }, "the agent of n1 has not said what is on disk /dev/sdb", false},
+		"nobody can say what it is": {func(o *Observation, uuid string) { o.Suspected["n1/sdb/"+uuid] = osd.Verdict{Message: "Damaged."} }, "disk /dev/sdb of n1 may carry an OSD of it. Damaged. Clear it", true},
+		"it carries one of another size": {func(o *Observation, uuid string) {
+			o.Suspected["n1/sdb/"+uuid] = osd.Verdict{Kind: osd.Other, Carries: diskUUID}
+		}, "carries an OSD of it", false},
+		"it is something else": {func(o *Observation, uuid string) { o.Suspected["n1/sdb/"+uuid] = osd.Verdict{Kind: osd.Other} }, "", true},
+		"its agent is of an earlier version": {func(o *Observation, uuid string) {
+			o.Suspected["n1/sdb/"+uuid] = osd.Verdict{Kind: osd.Other, Blind: true}
+		}, "the agent of n1 is of an earlier version", false},
+		"its host does not answer":    {func(o *Observation, _ string) { silence(o) }, "the agent of n1 does not answer", false},
+		"it is kept out, and unknown": {func(o *Observation, uuid string) { retired(o); o.Suspected["n1/sdb/"+uuid] = osd.Verdict{} }, "", false},
+		"it is kept out, and carries": {func(o *Observation, _ string) { retired(o) }, "carries an OSD of it", false},
+		"a PersistentVolume names one": {func(o *Observation, uuid string) {
+			o.Suspected["n1/sdb/"+uuid] = osd.Verdict{Kind: osd.Other}
+			handled(o)
+		}, "PersistentVolumes name volumes in it", false},
 		"a person names the monitors": {func(o *Observation, _ string) {
 			o.Cluster.Spec.Ceph = &v1alpha1.CephSpec{TakeUp: &v1alpha1.CephTakeUp{FSID: string(o.Cluster.UID), Monitors: []v1alpha1.CephTakeUpMonitor{{Name: "a", Host: "n1"}}}}
 		}, "", false},
 	} {
-		o, uuid := forgotten(t)
-		o.Cluster.Annotations = map[string]string{v1alpha1.AnnotationCephKeys: string(o.Cluster.UID)}
-		o.Ceph, o.Current = nil, false
-		o.Cluster.Spec.Devices = &v1alpha1.DeviceSelector{Wipe: []v1alpha1.WipeConsent{{Host: "n1", Path: path}}}
-		d := &o.Nodes["n1"].Devices[0]
-		d.Links, d.Wipeable = []string{path}, true
-		tt.change(&o, uuid)
-		o.Workloads.Config = bare(o).config()
-		v := New(o)
-		plan := v.Whole(nil)
-		starts := slices.ContainsFunc(plan.Steps, func(s backend.Step) bool { return s.Action() == v1alpha1.ActionStartMonitor })
-		waits := strings.Join(v.plan.waits, " ")
-		if named := o.Cluster.TakesUp(); starts != (tt.says == "" && !named) || !strings.Contains(waits, tt.says) || strings.Contains(waits, "No monitor is made") != (tt.says != "") {
-			t.Errorf("%s: starts one: %t, waits: %s", name, starts, waits)
-		}
-		var does []string
-		for _, s := range v.Decide(backend.Member{Node: "n1", Object: o.World.Members[0]}).Steps {
-			does = append(does, s.Action())
-		}
-		if slices.Contains(does, v1alpha1.ActionWipeDevice) != tt.wipes || tt.says != "" && !tt.wipes && len(does) > 0 {
-			t.Errorf("%s: the host's steps are %v", name, does)
+		for _, keys := range []bool{false, true} {
+			o, uuid := forgotten(t)
+			if o.Cluster.Annotations = nil; keys {
+				o.Cluster.Annotations = map[string]string{v1alpha1.AnnotationCephKeys: string(o.Cluster.UID)}
+			}
+			o.Ceph, o.Current = nil, false
+			o.Suspected = map[string]osd.Verdict{"n1/sdb/" + uuid: {Kind: osd.Ready}}
+			o.Cluster.Spec.Devices = &v1alpha1.DeviceSelector{Wipe: []v1alpha1.WipeConsent{{Host: "n1", Path: path}}}
+			d := &o.Nodes["n1"].Devices[0]
+			d.Links, d.Wipeable = []string{path}, true
+			tt.change(&o, uuid)
+			o.Workloads.Config = bare(o).config()
+			v := New(o)
+			begins := ""
+			for _, s := range v.Whole(nil).Steps {
+				begins += s.Action()
+			}
+			want := v1alpha1.ActionPrepareCeph
+			switch {
+			case tt.says != "", keys && o.Cluster.TakesUp():
+				want = ""
+			case keys:
+				want = v1alpha1.ActionStartMonitor
+			}
+			waits := strings.Join(v.plan.waits, " ")
+			if strings.Contains(begins, v1alpha1.ActionStartMonitor) != (want == v1alpha1.ActionStartMonitor) || strings.Contains(begins, v1alpha1.ActionPrepareCeph) != (want == v1alpha1.ActionPrepareCeph) ||
+				!strings.Contains(waits, tt.says) || strings.Contains(waits, "OSD of ") != (strings.Contains(tt.says, "OSD of ")) {
+				t.Errorf("%s, keys %t: begins %q, want %q, waits: %s", name, keys, begins, want, waits)
+			}
+			var does []string
+			for _, s := range v.Decide(backend.Member{Node: "n1", Object: o.World.Members[0]}).Steps {
+				does = append(does, s.Action())
+			}
+			if slices.Contains(does, v1alpha1.ActionWipeDevice) != tt.wipes || tt.says != "" && !tt.wipes && len(does) > 0 {
+				t.Errorf("%s, keys %t: the host's steps are %v", name, keys, does)
+			}
 		}
 	}
+}
+
+// silence has the agent of the host answer no more.
+func silence(o *Observation) {
+	n := o.Nodes["n1"]
+	n.Agent = decide.AgentUnreachable
+	o.Nodes["n1"] = n
 }
 
 // retired has a person keep the disk out of all storages.
@@ -231,16 +263,49 @@ func TestDecide_wipesNoStranger(t *testing.T) {
 		if tt.known {
 			o.Ceph.Map.OSDs = []ceph.OSD{{ID: 7, UUID: diskUUID, Host: "n2"}}
 		}
-		if o.Verdicts = map[string]osd.Verdict{}; tt.looked {
-			o.Verdicts[uuid] = tt.verdict
+		if o.Verdicts, o.Suspected = map[string]osd.Verdict{}, map[string]osd.Verdict{}; tt.looked {
+			o.Suspected["n1/sdb/"+uuid] = tt.verdict
 		}
 		o.Cluster.Spec.Devices = &v1alpha1.DeviceSelector{Wipe: []v1alpha1.WipeConsent{{Host: "n1", Path: path}}}
 		d := &o.Nodes["n1"].Devices[0]
 		d.Links, d.Wipeable = []string{path}, true
 		h := New(o).Decide(backend.Member{Node: "n1", Object: o.World.Members[0]})
 		wipes := slices.ContainsFunc(h.Steps, func(s backend.Step) bool { return s.Action() == v1alpha1.ActionWipeDevice })
-		if wipes != tt.wipes || !strings.Contains(h.Finding.Message, tt.says) {
+		if wipes != tt.wipes || !strings.Contains(h.Finding.Message, tt.says) || strings.Contains(h.Finding.Message, "not wiped") != (tt.says != "") {
 			t.Errorf("%s: wipes %t, says %q", name, wipes, h.Finding.Message)
+		}
+	}
+}
+
+// TestForm_second: monitors that are seen for the first time and know of no OSD are not taken for the Cluster's where a disk carries one.
+func TestForm_second(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(o *Observation, key string)
+		forms  bool
+	}{
+		"they know it":        {func(*Observation, string) {}, true},
+		"they know of no OSD": {func(o *Observation, _ string) { o.Ceph.Map.OSDs = nil }, false},
+		"the disk carries none": {func(o *Observation, key string) {
+			o.Ceph.Map.OSDs = nil
+			o.Suspected[key] = osd.Verdict{Kind: osd.Other}
+		}, true},
+		"that was on record before": {func(o *Observation, _ string) {
+			o.Ceph.Map.OSDs = nil
+			o.Cluster.Annotations[v1alpha1.AnnotationCephFormed] = string(o.Cluster.UID)
+		}, true},
+	} {
+		o, uuid := forgotten(t)
+		delete(o.Cluster.Annotations, v1alpha1.AnnotationCephFormed)
+		key := "n1/sdb/" + uuid
+		o.Suspected = map[string]osd.Verdict{key: {Kind: osd.Ready}}
+		o.Workloads.Daemons = []Workload{{Kind: cephname.DaemonMonitor, ID: "a", Node: "n1", First: true}}
+		o.World.Members[0].Spec.Ceph.Monitor = &v1alpha1.MemberMonitor{Name: "a", Address: "10.0.0.1"}
+		tt.change(&o, key)
+		o.Workloads.Config = bare(o).config()
+		v := New(o)
+		forms := slices.ContainsFunc(v.Whole(nil).Steps, func(s backend.Step) bool { return s.Action() == v1alpha1.ActionFormCeph })
+		if told := strings.Contains(strings.Join(v.plan.waits, " "), "a second one"); forms != tt.forms || told == tt.forms {
+			t.Errorf("%s: forms %t, waits %q", name, forms, v.plan.waits)
 		}
 	}
 }

@@ -201,7 +201,7 @@ func (v *View) keepsFilesystem(t *Told) string {
 	switch {
 	case t.Filesystem == ceph.Unknown:
 		return "Whether the filesystem is there cannot be read."
-	case t.Filesystem == ceph.No && v.named(false):
+	case t.Filesystem == ceph.No && v.named():
 		return "The filesystem does not exist, and PersistentVolumes name volumes in it: it is not made anew, since that could overwrite what is left of it in the pools."
 	case t.Filesystem == ceph.Yes && t.Group == ceph.Unknown && noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephServed):
 		return "Whether the group of the volumes is there cannot be read: no metadata server serves yet, or Ceph did not answer."

@@ -168,7 +168,7 @@ func (v *View) volumesPresent() metav1.Condition {
 		return no(t, v1alpha1.ReasonVolumesMissing, text)
 	case !current && before != nil:
 		return *before
-	case !current && v.named(false):
+	case !current && v.named():
 		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "Nobody has compared the volumes that PersistentVolumes name with those in the filesystem yet."+v.stale())
 	case !current:
 		return yes(t, v1alpha1.ReasonVolumesPresent, "No volume is known to be missing.")
@@ -198,11 +198,16 @@ func (v *View) missing(current bool) (gone, foreign []string) {
 	return gone, foreign
 }
 
-// named reports whether a PersistentVolume names a volume in the filesystem: any one, or one that has to be there.
-func (v *View) named(any bool) bool {
+// named reports whether a PersistentVolume names a volume in the filesystem that has to be there.
+func (v *View) named() bool { return v.namedIf(func(x backend.Volume) bool { return x.Expected }) }
+
+// names reports whether any PersistentVolume names a volume in the filesystem: a restore makes it a moment before the Cluster, and binds it later.
+func (v *View) names() bool { return v.namedIf(func(backend.Volume) bool { return true }) }
+
+func (v *View) namedIf(is func(backend.Volume) bool) bool {
 	for _, at := range v.seen.World.Volumes {
 		for _, volume := range at {
-			if id, err := cephvolume.Parse(volume.Handle); err == nil && (any || volume.Expected) && id.FSID == v.seen.Cluster.FSID() {
+			if id, err := cephvolume.Parse(volume.Handle); err == nil && is(volume) && id.FSID == v.seen.Cluster.FSID() {
 				return true
 			}
 		}
@@ -231,7 +236,7 @@ func (v *View) earlier() string {
 		}
 	}
 	if len(named) == 0 {
-		return v.restored()
+		return ""
 	}
 	slices.Sort(of)
 	slices.Sort(named)
@@ -283,7 +288,7 @@ func (v *View) blocklist() metav1.Condition {
 // forming says how far a Cluster is whose monitors nobody has seen yet.
 func (v *View) forming() string {
 	switch {
-	case v.earlier() != "", v.restored() != "":
+	case v.earlier() != "", v.unmade() != "":
 		return "No monitor is started."
 	case v.seen.Cluster.TakesUp():
 		return "The monitors that spec.ceph.takeUp names are being started."

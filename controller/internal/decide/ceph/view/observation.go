@@ -6,7 +6,6 @@ package view
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"quarry.storage/quarry/controller/internal/decide"
@@ -31,8 +30,10 @@ type Observation struct {
 	Addresses map[string]string
 	// Machines are what is known of the nodes before daemons run there.
 	Machines map[string]preflight.Machine
-	// Verdicts say what a disk on record is, by the UUID of its OSD. One that nobody could look at is missing.
+	// Verdicts say what a disk is, by the UUID of the OSD that is, or would be, on it: of all disks on record, and of those with an OSD that the monitors know and that is on none.
 	Verdicts map[string]osd.Verdict
+	// Suspected says what suspects are, by osdrecord.Suspect.Key. One that nobody could look at is missing.
+	Suspected map[string]osd.Verdict
 	// Keyless says, by UUID, what the Secret of an encrypted OSD lacks that is on no record; one that has its key is not in it.
 	Keyless map[string]string
 	// Missing says since when, without a break, the agent of a host that runs tells of no such disk, by the UUID of its OSD.
@@ -135,7 +136,7 @@ type Told struct {
 }
 
 // kept reports whether a person keeps a disk out of all storages.
-func (v *View) kept(u osdrecord.Unrecorded) bool {
+func (v *View) kept(u osdrecord.Suspect) bool {
 	return slices.ContainsFunc(slices.Concat(v.seen.World.Members, v.seen.World.OtherMembers), func(m *v1alpha1.Member) bool {
 		return string(m.Spec.Node) == u.Node && slices.ContainsFunc(m.Spec.Retire, u.Device.Retired)
 	})
@@ -150,7 +151,7 @@ func (v *View) holds(host string) nodestate.Data {
 		return nodestate.DataAbsent
 	}
 	for _, u := range v.Unrecorded() {
-		if u.Node == host && !v.kept(u) {
+		if u.Node == host && !v.kept(u.Suspect) {
 			return nodestate.DataPresent
 		}
 	}
@@ -170,7 +171,7 @@ func (v *View) Unrecorded() []osdrecord.Unrecorded {
 
 // Suspects are the disks that may carry OSDs of the Cluster although no record and no map of its monitors says so: all with a sign of that as long as no record says that its Ceph cluster exists, as after a restore of the API server from a
 // backup which is older than its monitors; later those that the spec consents to have wiped.
-func (v *View) Suspects() []osdrecord.Unrecorded {
+func (v *View) Suspects() []osdrecord.Suspect {
 	c := v.seen.Cluster
 	if noted.Is(c, v1alpha1.AnnotationCephRemoved) {
 		return nil
@@ -179,50 +180,76 @@ func (v *View) Suspects() []osdrecord.Unrecorded {
 	if !noted.Formed(c) {
 		return all
 	}
-	return slices.DeleteFunc(all, func(u osdrecord.Unrecorded) bool {
+	return slices.DeleteFunc(all, func(u osdrecord.Suspect) bool {
 		return c.Spec.Devices == nil || !slices.ContainsFunc(c.Spec.Devices.Wipe, func(w v1alpha1.WipeConsent) bool { return string(w.Host) == u.Node && u.Device.Is(string(w.Path)) })
 	})
 }
 
-// carried is the UUID of the OSD of the Ceph cluster that a disk carries; empty if it carries none. sure: its agent has looked at it.
-func (v *View) carried(u osdrecord.Unrecorded) (uuid string, sure bool) {
-	verdict, looked := v.seen.Verdicts[u.Record.UUID]
+// carried is the UUID of the OSD of the Ceph cluster that a disk carries; empty if it carries none. looked: an agent has said what is on the disk, even if that is that nobody can tell.
+func (v *View) carried(u osdrecord.Suspect) (uuid string, looked bool) {
+	verdict, looked := v.seen.Suspected[u.Key()]
 	if verdict.Kind == osd.Ready || verdict.Kind == osd.Unfinished {
 		return u.Record.UUID, true
 	}
-	return verdict.Carries, looked
+	return verdict.Carries, looked && !verdict.Blind
 }
 
-// made says by what the Ceph cluster was made before, or may have been, although that is on no record; empty if nothing says so. sure: a volume or an OSD says it, or a disk that nobody looked at may.
-func (v *View) made() (why string, sure bool) {
-	if noted.Formed(v.seen.Cluster) {
-		return "", false
+// existence is what is known of a Ceph cluster of which nothing is on record.
+type existence struct {
+	// proof says by what it exists; empty if nothing says so.
+	proof string
+	// doubt says why nobody can tell yet; empty if it does not exist. wipes: a person who consents to the wipe of a disk settles that.
+	doubt string
+	wipes bool
+}
+
+// existing says whether a Ceph cluster exists of which nothing is on record. Of a host that does not answer nobody knows what is on its disks.
+func (v *View) existing() existence {
+	switch {
+	case noted.Formed(v.seen.Cluster):
+		return existence{}
+	case v.names():
+		return existence{proof: "PersistentVolumes name volumes in it"}
 	}
-	if v.named(true) {
-		return "PersistentVolumes name volumes in it", true
-	}
+	const unknown = "No monitor makes the Ceph cluster before it is known that none exists: "
+	var e existence
 	for _, u := range v.Suspects() {
 		uuid, looked := v.carried(u)
-		verdict := v.seen.Verdicts[u.Record.UUID]
+		verdict := v.seen.Suspected[u.Key()]
 		switch {
-		case !looked:
-			return fmt.Sprintf("what is on disk %s of %s is not known yet", u.Device.Path, u.Node), true
 		case uuid != "":
-			return fmt.Sprintf("disk %s of %s carries an OSD of it", u.Device.Path, u.Node), true
-		case verdict.Kind == osd.Unknown && why == "" && !v.kept(u):
-			why = fmt.Sprintf("disk %s of %s may carry an OSD of it (%s Clear the disk, take it out, or name it in spec.retire of the Member)", u.Device.Path, u.Node, strings.TrimSuffix(verdict.Message, ".")+".")
+			return existence{proof: fmt.Sprintf("disk %s of %s carries an OSD of it", u.Device.Path, u.Node)}
+		case verdict.Blind:
+			e = existence{doubt: fmt.Sprintf(unknown+"the agent of %s is of an earlier version, and cannot say what disk %s carries. Update it.", u.Node, u.Device.Path)}
+		case !looked:
+			e = existence{doubt: fmt.Sprintf(unknown+"the agent of %s has not said what is on disk %s.", u.Node, u.Device.Path)}
+		case verdict.Kind == osd.Unknown && !v.kept(u) && e.doubt == "":
+			e = existence{wipes: true, doubt: fmt.Sprintf(unknown+"disk %s of %s may carry an OSD of it. %s Clear it, have it wiped, take it out, or name it in spec.retire of the Member.", u.Device.Path, u.Node, backend.Sentence(verdict.Message, "Nobody can say what it carries."))}
 		}
 	}
-	return why, false
+	for _, n := range v.nodes() {
+		if !v.seen.Nodes[n].Up() && (v.deleting() || v.member(n).DeletionTimestamp.IsZero()) {
+			e = existence{doubt: fmt.Sprintf(unknown+"the agent of %s does not answer. If the host is gone for good, take it off spec.hosts.", n)}
+		}
+	}
+	return e
 }
 
-// restored says why no monitor makes the Ceph cluster, if that may have been made before; empty if it may be made now.
-func (v *View) restored() string {
-	why, _ := v.made()
-	if why == "" {
-		return ""
+// second reports whether monitors that were just seen for the first time are those of a second Ceph cluster: disks carry OSDs of the first one, and they know of no OSD at all.
+func (v *View) second(f ceph.Facts) bool {
+	return f.Map != nil && len(f.Map.OSDs) == 0 && slices.ContainsFunc(v.Suspects(), func(u osdrecord.Suspect) bool {
+		uuid, _ := v.carried(u)
+		return uuid != ""
+	})
+}
+
+// unmade says why no monitor makes the Ceph cluster: it exists already, or may exist. It is empty if a monitor may make it.
+func (v *View) unmade() string {
+	e := v.existing()
+	if e.proof == "" {
+		return e.doubt
 	}
-	return fmt.Sprintf("No monitor is made that knows no other: the Ceph cluster %s exists already, by all that is seen: %s. Restore the API server from a younger backup, or name the Ceph cluster and the hosts of its monitors in spec.ceph.takeUp.", v.seen.Cluster.FSID(), why)
+	return fmt.Sprintf("No monitor is made that knows no other: the Ceph cluster %s exists already, since %s. Restore the API server from a younger backup, or name the Ceph cluster and the hosts of its monitors in spec.ceph.takeUp.", v.seen.Cluster.FSID(), e.proof)
 }
 
 // forgotten counts the OSDs that the disks of a host may carry, and that are on no record.
@@ -238,27 +265,16 @@ func (v *View) forgotten(host string) (n int) {
 // mayBeOurs reports whether a disk of a host carries an OSD that is worth something, or looks like an OSD's while nobody says what it carries. It is not wiped, whoever consented to that.
 func (v *View) mayBeOurs(host string) func(decide.Device) bool {
 	formed := noted.Formed(v.seen.Cluster)
-	suspects := slices.DeleteFunc(v.Suspects(), func(u osdrecord.Unrecorded) bool {
+	suspects := slices.DeleteFunc(v.Suspects(), func(u osdrecord.Suspect) bool {
 		uuid, looked := v.carried(u)
-		return u.Node != host || looked && uuid == "" || looked && formed && v.mapped() && v.mapID(uuid) < 0
+		is, _ := v.known(uuid)
+		// What an agent looked at and could not tell is wiped if a person consents to that.
+		return u.Node != host || looked && (uuid == "" || formed && is == ceph.No)
 	})
 	return func(d decide.Device) bool {
 		if formed && !v.mapped() && (d.RefusedFor(v1alpha1.RefusalCeph) || d.RefusedFor(v1alpha1.RefusalEncrypted)) {
 			return true
 		}
-		return slices.ContainsFunc(suspects, func(u osdrecord.Unrecorded) bool { return u.Device.KernelName == d.KernelName })
+		return slices.ContainsFunc(suspects, func(u osdrecord.Suspect) bool { return u.Device.KernelName == d.KernelName })
 	}
-}
-
-// mapID is the number of an OSD by the map of the monitors; negative if they do not know it.
-func (v *View) mapID(uuid string) int {
-	if v.seen.Ceph == nil || v.seen.Ceph.Map == nil {
-		return -1
-	}
-	for _, o := range v.seen.Ceph.Map.OSDs {
-		if o.UUID == uuid {
-			return o.ID
-		}
-	}
-	return -1
 }

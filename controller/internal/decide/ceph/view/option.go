@@ -10,6 +10,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/class"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
@@ -152,4 +153,32 @@ func (v *View) class() class.Wish {
 		out.Invalid = fmt.Sprintf("spec.storageClass.mountOptions: %v. The StorageClass stays as it is.", err)
 	}
 	return out
+}
+
+// prepared sees to the keys and the configuration, which come before all else. It reports whether they are there.
+func (v *View) prepared(p *plan) bool {
+	w, made := v.seen.Workloads, noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephKeys)
+	if made && !w.Keys {
+		p.wait("The Secret %s in namespace %s is gone. The daemons know the keys that were in it, so none are made anew: restore it.", cephname.Keys(v.seen.Cluster.Name), cephname.Namespace)
+		return false
+	}
+	if why := v.earlier(); why != "" {
+		p.wait("%s", why)
+		return false
+	}
+	if why := v.unmade(); why != "" && !made {
+		p.wait("%s", why)
+		return false
+	}
+	if v.seen.Cluster.TakesUp() && !w.Keys {
+		p.wait("The Secret %s in namespace %s has to have the keys of the Ceph cluster that is taken up, and the label %s=%s: restore it. None are made: the daemons know those that were in it.",
+			cephname.Keys(v.seen.Cluster.Name), cephname.Namespace, cephname.LabelFSID, v.seen.Cluster.FSID())
+		return false
+	}
+	if want := v.config(); !made || w.Config != want {
+		s := v.whole(v1alpha1.ActionPrepareCeph, "", "The daemons need their keys, and where the monitors are.")
+		s.Text = want
+		p.step(s)
+	}
+	return made
 }

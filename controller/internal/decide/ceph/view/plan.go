@@ -96,30 +96,6 @@ func (v *View) add(p *plan, plans ...ceph.Plan) {
 	}
 }
 
-// prepared sees to the keys and the configuration, which come before all else. It reports whether they are there.
-func (v *View) prepared(p *plan) bool {
-	w, made := v.seen.Workloads, noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephKeys)
-	if made && !w.Keys {
-		p.wait("The Secret %s in namespace %s is gone. The daemons know the keys that were in it, so none are made anew: restore it.", cephname.Keys(v.seen.Cluster.Name), cephname.Namespace)
-		return false
-	}
-	if why := v.earlier(); why != "" {
-		p.wait("%s", why)
-		return false
-	}
-	if v.seen.Cluster.TakesUp() && !w.Keys {
-		p.wait("The Secret %s in namespace %s has to have the keys of the Ceph cluster that is taken up, and the label %s=%s: restore it. None are made: the daemons know those that were in it.",
-			cephname.Keys(v.seen.Cluster.Name), cephname.Namespace, cephname.LabelFSID, v.seen.Cluster.FSID())
-		return false
-	}
-	if want := v.config(); !made || w.Config != want {
-		s := v.whole(v1alpha1.ActionPrepareCeph, "", "The daemons need their keys, and where the monitors are.")
-		s.Text = want
-		p.step(s)
-	}
-	return made
-}
-
 // unsaid tells what Ceph did not say.
 func (v *View) unsaid(p *plan) {
 	switch {
@@ -135,6 +111,10 @@ func (v *View) facts(p *plan) {
 	hosts, current := v.hosts(), v.current()
 	formed, seen := noted.Formed(v.seen.Cluster), noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephFormed)
 	first := slices.IndexFunc(v.seen.Workloads.Daemons, func(w Workload) bool { return w.First })
+	if current.Quorum != nil && !seen && v.second(current) {
+		p.wait("The monitors that answer know of no OSD, and disks carry OSDs of the Ceph cluster: they have made a second one, which is not the Cluster's. Nothing is done to either. Restore the API server from a younger backup, or ask for help.")
+		return
+	}
 	if current.Quorum != nil && (!seen || first >= 0) {
 		s := v.whole(v1alpha1.ActionFormCeph, "", "The monitors were seen as a quorum: from now on none is made that knows no other.")
 		if first >= 0 {
@@ -171,7 +151,8 @@ func (v *View) planMonitors(hosts []ceph.Host, formed bool, f ceph.Facts) ceph.P
 		}
 	}
 	w := v.wantedMonitors(v.able(hosts, cephname.DaemonMonitor))
-	w.Next, w.Formed, w.Deployed, w.Made = v.next(), formed, &names, v.restored()
+	w.Next, w.Formed, w.Deployed, w.Unmade = v.next(), formed, &names, v.unmade()
+	w.Exists = v.existing().proof != ""
 	if c := v.seen.Cluster; c.TakesUp() && !noted.Is(c, v1alpha1.AnnotationCephFormed) {
 		for _, m := range v.toldOf() {
 			w.Known = append(w.Known, ceph.MonitorRecord{Name: m.Name, Host: string(m.Host)})

@@ -215,8 +215,8 @@ func (v *View) strangers(host string) (not []string) {
 		return nil
 	}
 	for _, u := range v.Suspects() {
-		uuid, looked := v.carried(u)
-		if n := v.mapID(uuid); u.Node == host && looked && n >= 0 && !osdrecord.Fits(v.seen.Cluster.FSID(), host, u.Device, uuid) {
+		uuid, _ := v.carried(u)
+		if is, n := v.known(uuid); u.Node == host && is == ceph.Yes && !osdrecord.Fits(v.seen.Cluster.FSID(), host, u.Device, uuid) {
 			not = append(not, fmt.Sprintf("%s carries osd.%d, and is not wiped: its WWN, its serial number or its size are others than those of the disk that the OSD was made on. Put it back as it was, or have the OSD replaced or its host removed, before it is wiped", u.Device.Path, n))
 		}
 	}
@@ -232,7 +232,7 @@ func (v *View) unadoptable(u osdrecord.Unrecorded) string {
 		return "Ceph does not say now which OSDs it has"
 	case twice || u.Device.RefusedFor(v1alpha1.RefusalSharedDisk):
 		return "another host sees the disk, too, or saw it"
-	case v.kept(u):
+	case v.kept(u.Suspect):
 		return "spec.retire of a Member names its disk"
 	case u.OSD.Up && u.OSD.Host != u.Node && v.deployedOSD(u.Record.UUID) != ceph.Yes:
 		// Of OSDs that all ended at once Ceph says for a quarter of an hour that they are up. On its own host no second daemon gets the disk.

@@ -35,9 +35,12 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 		return nil
 	}
 	// What Ceph has on the disks of a host without a record nobody knows before Ceph says it.
-	_, made := v.made()
-	if (made || noted.Formed(v.seen.Cluster)) && len(r.OSDs) == 0 && !v.mapped() {
+	if noted.Formed(v.seen.Cluster) && len(r.OSDs) == 0 && !v.mapped() {
 		h.Finding = backend.Finding{Kind: backend.Busy, Reason: v1alpha1.ReasonPreparing, Message: "its disks are left alone until Ceph says which OSDs it has"}
+		return nil
+	}
+	if e := v.existing(); e.proof != "" || e.doubt != "" && !e.wipes {
+		h.Finding = backend.Finding{Kind: backend.Busy, Reason: v1alpha1.ReasonPreparing, Message: "its disks are left alone. " + v.unmade()}
 		return nil
 	}
 	joined := disk.HasJoined(r) || v.forgotten(m.Node) > 0

@@ -44,7 +44,7 @@ func (v *View) tearDown(p *plan) {
 	}
 }
 
-// stillAdopts reports whether OSDs come on record first, so that their disks are given back clean.
+// stillAdopts reports whether OSDs come on record first, so that their disks are given back clean. One that cannot is named: its disk would keep what is on it. A person may say that this is not needed.
 func (v *View) stillAdopts(p *plan) bool {
 	for _, u := range v.Unrecorded() {
 		if v.unadoptable(u) == "" {
@@ -52,7 +52,22 @@ func (v *View) stillAdopts(p *plan) bool {
 			return true
 		}
 	}
+	c := v.seen.Cluster
+	if !v.mapped() || c.Annotations[v1alpha1.AnnotationRemove] == string(c.UID) {
+		return false
+	}
+	for _, o := range v.seen.Ceph.Map.OSDs {
+		if o.UUID != "" && !v.recorded(o.UUID) {
+			p.wait("osd.%d, which ran on %s, is on no record, and its disk would keep what is on it. Switch the host on, or put the disk back, so that it is cleared. If it may stay as it is, annotate the Cluster with %s=%s.", o.ID, or(o.Host, "a host that Ceph does not name"), v1alpha1.AnnotationRemove, c.UID)
+			return true
+		}
+	}
 	return false
+}
+
+// recorded reports whether an OSD is on record of any Member.
+func (v *View) recorded(uuid string) bool {
+	return slices.ContainsFunc(slices.Concat(v.seen.World.Members, v.seen.World.OtherMembers), func(m *v1alpha1.Member) bool { return osdrecord.Has(m.Spec.Ceph, uuid) })
 }
 
 // volumesLeft reports whether there are volumes, or nobody can say.
@@ -93,10 +108,11 @@ func (v *View) neverServed() bool {
 		}
 	}
 	// Disks that are not on record may have OSDs of it all the same.
-	if _, sure := v.made(); sure {
+	if noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephFormed) || slices.ContainsFunc(v.disks(), func(d ceph.Disk) bool { return d.Kind != osd.Empty }) {
 		return false
 	}
-	return !noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephFormed) && !slices.ContainsFunc(v.disks(), func(d ceph.Disk) bool { return d.Kind != osd.Empty })
+	// Of a Cluster that has not begun neither keys nor disks are given up.
+	return !noted.Begun(v.seen.Cluster) || v.unmade() == ""
 }
 
 // holding names the volumes that keep a Cluster which is being deleted, before anything of it is given up.

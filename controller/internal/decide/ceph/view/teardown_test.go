@@ -272,3 +272,53 @@ func TestTake_recordedAt(t *testing.T) {
 		}
 	}
 }
+
+// TestTearDown_unformed: of a Cluster whose monitors nobody ever saw, and that has keys, nothing is given up before every host has said that its disks carry no OSD of it. One that has not begun gives nothing up, and goes.
+func TestTearDown_unformed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		keys  bool
+		agent decide.AgentState
+		kind  osd.Kind
+		holds bool
+	}{
+		"it has not begun, and nobody answers": {false, decide.AgentUnreachable, osd.Other, false},
+		"it has not begun, and a disk says so": {false, decide.AgentUp, osd.Ready, false},
+		"nobody answers":                       {true, decide.AgentUnreachable, osd.Other, true},
+		"nobody was asked yet":                 {true, decide.AgentConnecting, osd.Other, true},
+		"a disk carries an OSD of it":          {true, decide.AgentUp, osd.Ready, true},
+		"nobody can say what it carries":       {true, decide.AgentUp, osd.Unknown, true},
+		"it carries something else":            {true, decide.AgentUp, osd.Other, false},
+	} {
+		o, uuid := forgotten(t)
+		now := metav1.NewTime(o.Now)
+		o.Cluster.DeletionTimestamp, o.Cluster.Annotations = &now, nil
+		if tt.keys {
+			o.Cluster.Annotations = map[string]string{v1alpha1.AnnotationCephKeys: string(o.Cluster.UID)}
+		}
+		o.Ceph, o.Current = nil, false
+		n := o.Nodes["n1"]
+		n.Agent = tt.agent
+		o.Nodes["n1"] = n
+		o.Suspected = map[string]osd.Verdict{"n1/sdb/" + uuid: {Kind: tt.kind}}
+		if got := New(o).holding(); len(got) > 0 != tt.holds {
+			t.Errorf("%s: held by %q", name, got)
+		}
+	}
+}
+
+// TestTearDown_unrecorded: an OSD that the monitors have, and that is on no record, keeps its Cluster until its disk can be cleared, or a person says that it may stay as it is.
+func TestTearDown_unrecorded(t *testing.T) {
+	for _, removes := range []bool{false, true} {
+		told := &Told{Filesystem: ceph.Yes, Subvolumes: &[]string{}, Facts: ceph.Facts{Map: &ceph.Map{OSDs: []ceph.OSD{{ID: 1, UUID: diskUUID}, {ID: 7, UUID: "22222222-2222-3333-4444-555555555555", Host: "n3"}}}}}
+		o := deleted(told, osd.Ready, map[string]string{v1alpha1.AnnotationCephFormed: "u", v1alpha1.AnnotationCephServed: "u"})
+		if removes {
+			o.Cluster.Annotations[v1alpha1.AnnotationRemove] = "u"
+		}
+		v := New(o)
+		waits := strings.Contains(strings.Join(v.plan.waits, " "), "osd.7, which ran on n3, is on no record")
+		gives := slices.ContainsFunc(v.plan.steps, func(s Step) bool { return s.Does == v1alpha1.ActionTearDownCeph })
+		if waits == removes || gives != removes {
+			t.Errorf("removes %t: steps %+v, waits %q", removes, v.plan.steps, v.plan.waits)
+		}
+	}
+}

@@ -168,7 +168,7 @@ func (v *View) known(uuid string) (ceph.Answer, int) {
 // Decide returns what is to be done on the disks of one host, and how it is.
 func (v *View) Decide(m backend.Member) backend.Host {
 	r := record(m.Object)
-	h := backend.Host{Unused: v.empty(r), Devices: v.devices(m.Node, r), Watched: v.seen.Nodes[m.Node].Up()}
+	h := backend.Host{Devices: v.devices(m.Node, r), Watched: v.seen.Nodes[m.Node].Up()}
 	for _, o := range r.OSDs {
 		// While Ceph is being asked, what it said last stands.
 		h.Serves = h.Serves || v.runs(o.UUID)
