@@ -253,10 +253,12 @@ func TestDecide_wipesNoStranger(t *testing.T) {
 		wipes bool
 		says  string
 	}{
-		"an OSD that they have":         {osd.Verdict{Kind: osd.Other, Carries: diskUUID}, true, true, false, "/dev/sdb carries osd.7, and is not wiped"},
-		"an OSD that they have no more": {osd.Verdict{Kind: osd.Other, Carries: diskUUID}, true, false, true, ""},
-		"something else":                {osd.Verdict{Kind: osd.Other}, true, true, true, ""},
-		"nobody has looked":             {osd.Verdict{}, false, true, false, ""},
+		"an OSD that they have":              {osd.Verdict{Kind: osd.Other, Carries: diskUUID}, true, true, false, "/dev/sdb carries osd.7, and is not wiped"},
+		"an OSD that they have no more":      {osd.Verdict{Kind: osd.Other, Carries: diskUUID}, true, false, true, ""},
+		"something else":                     {osd.Verdict{Kind: osd.Other}, true, true, true, ""},
+		"nobody has looked":                  {osd.Verdict{}, false, true, false, "/dev/sdb is not wiped before its agent has said"},
+		"nobody can tell":                    {osd.Verdict{Message: "Damaged."}, true, true, true, ""},
+		"its agent is of an earlier version": {osd.Verdict{Kind: osd.Other, Blind: true}, true, true, false, "an agent of an earlier version cannot"},
 	} {
 		o, uuid := forgotten(t)
 		o.Ceph.Map.OSDs = nil

@@ -209,14 +209,19 @@ func (v *View) adopt(m backend.Member) (steps []backend.Step, not []string) {
 	return steps, append(not, v.strangers(m.Node)...)
 }
 
-// strangers names the disks of a host that carry OSDs of the Ceph cluster under names which those were not made under, and that the spec consents to have wiped.
+// strangers says which disks of a host are not wiped although the spec consents to it: those that carry OSDs of the Ceph cluster under names which those were not made under, and those of which nobody has said what they carry.
 func (v *View) strangers(host string) (not []string) {
 	if !v.mapped() {
 		return nil
 	}
 	for _, u := range v.Suspects() {
-		uuid, _ := v.carried(u)
-		if is, n := v.known(uuid); u.Node == host && is == ceph.Yes && !osdrecord.Fits(v.seen.Cluster.FSID(), host, u.Device, uuid) {
+		uuid, looked := v.carried(u)
+		is, n := v.known(uuid)
+		switch {
+		case u.Node != host:
+		case uuid == "" && !looked:
+			not = append(not, u.Device.Path+" is not wiped before its agent has said which OSD it carries; an agent of an earlier version cannot")
+		case is == ceph.Yes && !osdrecord.Fits(v.seen.Cluster.FSID(), host, u.Device, uuid):
 			not = append(not, fmt.Sprintf("%s carries osd.%d, and is not wiped: its WWN, its serial number or its size are others than those of the disk that the OSD was made on. Put it back as it was, or have the OSD replaced or its host removed, before it is wiped", u.Device.Path, n))
 		}
 	}
