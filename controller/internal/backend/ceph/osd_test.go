@@ -7,6 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"quarry.storage/quarry/controller/internal/ceph"
 	"quarry.storage/quarry/controller/internal/ceph/cephtest"
 	"quarry.storage/quarry/controller/internal/decide"
@@ -141,4 +144,23 @@ func failing(args []string, word string) error {
 		return errors.New("no answer")
 	}
 	return nil
+}
+
+// TestMember_replaced: a step that was decided on before its Member was made anew writes nothing into the record of the new one.
+func TestMember_replaced(t *testing.T) {
+	b, _, m, s := keyed(t, nil)
+	m.UID = "now"
+	if err := b.Client.Update(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	for uid, writes := range map[types.UID]bool{"now": true, "before": false} {
+		s.MemberUID = uid
+		err := b.osd(t.Context(), s, func(o *v1alpha1.MemberOSD) { o.Outed = uid == "before" })
+		if (err == nil) != writes || err != nil && !strings.Contains(err.Error(), "was replaced") {
+			t.Errorf("%s: %v", uid, err)
+		}
+		if err := b.Client.Get(t.Context(), client.ObjectKeyFromObject(m), m); err != nil || m.Spec.Ceph.OSDs[0].Outed {
+			t.Errorf("%s: on record is %+v, %v", uid, m.Spec.Ceph.OSDs, err)
+		}
+	}
 }

@@ -60,7 +60,7 @@ func (b *Backend) member(ctx context.Context, s view.Step, change func(*v1alpha1
 	if err := b.Live.Get(ctx, types.NamespacedName{Name: s.Member}, m); err != nil {
 		return fmt.Errorf("get member %s: %w", s.Member, err)
 	}
-	if string(m.Spec.Of.UID) != s.UID {
+	if string(m.Spec.Of.UID) != s.UID || s.MemberUID != "" && m.UID != s.MemberUID {
 		return passing("member %s was replaced", s.Member)
 	}
 	want := &v1alpha1.MemberCeph{}

@@ -3,6 +3,8 @@ package view
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
@@ -21,6 +23,8 @@ type Step struct {
 	On, Through string
 	// Member is the name of the Member whose record the step is about.
 	Member string
+	// MemberUID is the UID that the Member has: the record of one that is made anew under the name is another's.
+	MemberUID types.UID
 	// Ceph is the step of a Ceph cluster; only that of its actions.
 	Ceph ceph.Step
 	// Daemon that is deployed or removed, or whose disk is prepared or given back.

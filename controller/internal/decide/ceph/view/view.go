@@ -53,7 +53,20 @@ var _ backend.View = (*View)(nil)
 func New(o Observation) *View {
 	v := bare(o)
 	v.plan = v.decide()
+	for i := range v.plan.steps {
+		v.plan.steps[i] = v.bound(v.plan.steps[i])
+	}
 	return v
+}
+
+// bound is a step about the record of a Member as it is now.
+func (v *View) bound(s Step) Step {
+	for _, m := range v.members {
+		if m.Name == s.Member {
+			s.MemberUID = m.UID
+		}
+	}
+	return s
 }
 
 // bare is the view of an observation before anything is decided.
@@ -167,6 +180,14 @@ func (v *View) known(uuid string) (ceph.Answer, int) {
 
 // Decide returns what is to be done on the disks of one host, and how it is.
 func (v *View) Decide(m backend.Member) backend.Host {
+	h := v.onHost(m)
+	for i := range h.Steps {
+		h.Steps[i] = v.bound(h.Steps[i].(Step))
+	}
+	return h
+}
+
+func (v *View) onHost(m backend.Member) backend.Host {
 	r := record(m.Object)
 	h := backend.Host{Devices: v.devices(m.Node, r), Watched: v.seen.Nodes[m.Node].Up()}
 	for _, o := range r.OSDs {
