@@ -156,7 +156,6 @@ func TestFacts_unrecorded(t *testing.T) {
 
 // TestMadeBefore: a restore from a backup that is older than the monitors makes no second Ceph cluster beside disks and volumes of the first. Nothing of that is wiped, taken or given up.
 func TestMadeBefore(t *testing.T) {
-	const path = "/dev/disk/by-path/b"
 	for name, tt := range map[string]struct {
 		change func(o *Observation, uuid string)
 		says   string
@@ -186,22 +185,8 @@ func TestMadeBefore(t *testing.T) {
 		}, "", false},
 	} {
 		for _, keys := range []bool{false, true} {
-			o, uuid := forgotten(t)
-			if o.Cluster.Annotations = nil; keys {
-				o.Cluster.Annotations = map[string]string{v1alpha1.AnnotationCephKeys: string(o.Cluster.UID)}
-			}
-			o.Ceph, o.Current = nil, false
-			o.Suspected = map[string]osd.Verdict{"n1/sdb/" + uuid: {Kind: osd.Ready}}
-			o.Cluster.Spec.Devices = &v1alpha1.DeviceSelector{Wipe: []v1alpha1.WipeConsent{{Host: "n1", Path: path}}}
-			d := &o.Nodes["n1"].Devices[0]
-			d.Links, d.Wipeable = []string{path}, true
-			tt.change(&o, uuid)
-			o.Workloads.Config = bare(o).config()
+			o := restored(t, keys, tt.change)
 			v := New(o)
-			begins := ""
-			for _, s := range v.Whole(nil).Steps {
-				begins += s.Action()
-			}
 			want := v1alpha1.ActionPrepareCeph
 			switch {
 			case tt.says != "", keys && o.Cluster.TakesUp():
@@ -209,20 +194,45 @@ func TestMadeBefore(t *testing.T) {
 			case keys:
 				want = v1alpha1.ActionStartMonitor
 			}
+			begins := among(v.Whole(nil).Steps, v1alpha1.ActionStartMonitor, v1alpha1.ActionPrepareCeph)
 			waits := strings.Join(v.plan.waits, " ")
-			if strings.Contains(begins, v1alpha1.ActionStartMonitor) != (want == v1alpha1.ActionStartMonitor) || strings.Contains(begins, v1alpha1.ActionPrepareCeph) != (want == v1alpha1.ActionPrepareCeph) ||
-				!strings.Contains(waits, tt.says) || strings.Contains(waits, "OSD of ") != (strings.Contains(tt.says, "OSD of ")) {
+			if begins != want || !strings.Contains(waits, tt.says) || strings.Contains(waits, "OSD of ") != strings.Contains(tt.says, "OSD of ") {
 				t.Errorf("%s, keys %t: begins %q, want %q, waits: %s", name, keys, begins, want, waits)
 			}
-			var does []string
-			for _, s := range v.Decide(backend.Member{Node: "n1", Object: o.World.Members[0]}).Steps {
-				does = append(does, s.Action())
-			}
-			if slices.Contains(does, v1alpha1.ActionWipeDevice) != tt.wipes || tt.says != "" && !tt.wipes && len(does) > 0 {
-				t.Errorf("%s, keys %t: the host's steps are %v", name, keys, does)
+			steps := v.Decide(backend.Member{Node: "n1", Object: o.World.Members[0]}).Steps
+			if wipes := among(steps, v1alpha1.ActionWipeDevice) != ""; wipes != tt.wipes || tt.says != "" && !wipes && len(steps) > 0 {
+				t.Errorf("%s, keys %t: the host's steps are %v", name, keys, steps)
 			}
 		}
 	}
+}
+
+// restored is a Cluster of which a backup has nothing but its keys, or not even them. Its host has a disk with an OSD, to whose wipe the spec consents.
+func restored(t *testing.T, keys bool, change func(o *Observation, uuid string)) Observation {
+	t.Helper()
+	const path = "/dev/disk/by-path/b"
+	o, uuid := forgotten(t)
+	if o.Cluster.Annotations = nil; keys {
+		o.Cluster.Annotations = map[string]string{v1alpha1.AnnotationCephKeys: string(o.Cluster.UID)}
+	}
+	o.Ceph, o.Current = nil, false
+	o.Suspected = map[string]osd.Verdict{"n1/sdb/" + uuid: {Kind: osd.Ready}}
+	o.Cluster.Spec.Devices = &v1alpha1.DeviceSelector{Wipe: []v1alpha1.WipeConsent{{Host: "n1", Path: path}}}
+	d := &o.Nodes["n1"].Devices[0]
+	d.Links, d.Wipeable = []string{path}, true
+	change(&o, uuid)
+	o.Workloads.Config = bare(o).config()
+	return o
+}
+
+// among are the actions of some kinds among steps, in their order.
+func among(steps []backend.Step, kinds ...string) (out string) {
+	for _, s := range steps {
+		if slices.Contains(kinds, s.Action()) {
+			out += s.Action()
+		}
+	}
+	return out
 }
 
 // silence has the agent of the host answer no more.
