@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,6 +67,17 @@ func (k *kubelet) unmake(hosts ...string) *corev1.Secret {
 	return keys
 }
 
+// had returns what is on record of hosts with a monitor each, and what a person says who has it taken up.
+func (k *kubelet) had(hosts ...string) (map[string]v1alpha1.MemberCeph, *v1alpha1.CephTakeUp) {
+	k.t.Helper()
+	had, takes := map[string]v1alpha1.MemberCeph{}, &v1alpha1.CephTakeUp{FSID: string(k.get("files").UID)}
+	for _, h := range hosts {
+		had[h] = *k.member("files", h).Spec.Ceph
+		takes.Monitors = append(takes.Monitors, v1alpha1.CephTakeUpMonitor{Name: had[h].Monitor.Name, Host: v1alpha1.HostName(h)})
+	}
+	return had, takes
+}
+
 // waitsForKeys makes the Cluster anew, for it to take up the Ceph cluster of an FSID, and wants nothing to be done before the keys are there.
 func (k *kubelet) waitsForKeys(takes *v1alpha1.CephTakeUp, hosts ...string) {
 	k.t.Helper()
@@ -87,14 +99,9 @@ func TestCeph_takenUp(t *testing.T) {
 	k.addFiles(nil, "n1", "n2", "n3")
 	k.until(k.served(3, 3))
 	k.model.Change(func() { k.model.Volumes.All["kept"] = &cephtest.Subvolume{Bytes: 1} })
-	had, takes := map[string]v1alpha1.MemberCeph{}, &v1alpha1.CephTakeUp{FSID: string(k.get("files").UID)}
-	for _, h := range []string{"n1", "n2", "n3"} {
-		had[h] = *k.member("files", h).Spec.Ceph
-		// Two of three are enough to begin with.
-		if h != "n2" {
-			takes.Monitors = append(takes.Monitors, v1alpha1.CephTakeUpMonitor{Name: had[h].Monitor.Name, Host: v1alpha1.HostName(h)})
-		}
-	}
+	had, takes := k.had("n1", "n2", "n3")
+	// Two of three are enough to begin with.
+	takes.Monitors = slices.Delete(takes.Monitors, 1, 2)
 	keys := k.bury("n1", "n2", "n3")
 	done := len(k.model.Changes())
 	k.waitsForKeys(takes, "n1", "n2", "n3")
@@ -182,11 +189,7 @@ func TestCeph_restoredFromTheBeginning(t *testing.T) {
 	k.addFiles(nil, "n1", "n2", "n3")
 	k.until(k.served(3, 3))
 	k.model.Change(func() { k.model.Volumes.All["kept"] = &cephtest.Subvolume{Bytes: 1} })
-	had, takes := map[string]v1alpha1.MemberCeph{}, &v1alpha1.CephTakeUp{FSID: string(k.get("files").UID)}
-	for _, h := range []string{"n1", "n2", "n3"} {
-		had[h] = *k.member("files", h).Spec.Ceph
-		takes.Monitors = append(takes.Monitors, v1alpha1.CephTakeUpMonitor{Name: had[h].Monitor.Name, Host: v1alpha1.HostName(h)})
-	}
+	had, takes := k.had("n1", "n2", "n3")
 	c := k.get("files")
 	maps.DeleteFunc(c.Annotations, func(name, _ string) bool { return strings.HasPrefix(name, v1alpha1.Group+"/ceph-") })
 	if err := k.client.Update(t.Context(), c); err != nil {
