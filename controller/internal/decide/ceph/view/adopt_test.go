@@ -321,3 +321,15 @@ func TestForm_second(t *testing.T) {
 		}
 	}
 }
+
+// TestPrepared_lostWord: a Cluster that lost nothing but its annotations has them written again, as long as its keys are there.
+func TestPrepared_lostWord(t *testing.T) {
+	for _, keys := range []bool{false, true} {
+		o := restored(t, false, func(o *Observation, _ string) { handled(o) })
+		o.World.Members[0].Spec.Ceph.Monitor = &v1alpha1.MemberMonitor{Name: "a", Address: "10.0.0.1"}
+		o.Workloads.Keys = keys
+		if got := among(New(o).Whole(nil).Steps, v1alpha1.ActionPrepareCeph) != ""; got != keys {
+			t.Errorf("keys there %t: prepares %t", keys, got)
+		}
+	}
+}
