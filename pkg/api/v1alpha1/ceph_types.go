@@ -209,6 +209,7 @@ type MemberCeph struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=8
+	// +kubebuilder:validation:items:Pattern=`^[a-z]{1,8}$`
 	Swept []string `json:"swept,omitempty"`
 	// NoOut is true from before the flag noout is set for the OSDs of the host until it was taken back.
 	// +optional

@@ -169,10 +169,8 @@ const inVain = 30 * time.Second
 // sweepImage is the image of a pod that removes the data of a monitor; empty for the one of Ceph. That of the node's agent is on the node already: whoever gives a Cluster up needs no registry, and no right name of Ceph's image.
 // Where the kubelet does not let the pod have it, as one that belongs to whoever has the secret for its registry, the two take turns.
 func (b *Backend) sweepImage(ctx context.Context, uid types.UID, pod, node string) (string, error) {
-	k := b.memory.of(uid)
-	k.mu.Lock()
-	ceph := k.cephSweeps[pod]
-	k.mu.Unlock()
+	ceph := false
+	b.memory.note(uid, func(k *known) { ceph = k.cephSweeps[pod] })
 	if ceph || b.AgentImage == nil {
 		return "", nil
 	}

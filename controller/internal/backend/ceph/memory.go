@@ -83,7 +83,7 @@ func (m *memory) touched(uid types.UID, osdUUID string) {
 	m.note(uid, func(k *known) { delete(k.verdicts, osdUUID) })
 }
 
-// note changes what is remembered of a Cluster. A step may end after its Cluster was forgotten: that stays so.
+// note reads or changes what is remembered of a Cluster. A step may end after its Cluster was forgotten: that stays so.
 func (m *memory) note(uid types.UID, change func(*known)) {
 	m.mu.Lock()
 	k := m.clusters[uid]

@@ -35,7 +35,7 @@ func Find(clusterUID, fsid string, nodes map[string]decide.Node, members []*v1al
 	if m == nil {
 		return nil
 	}
-	unknown := slices.DeleteFunc(slices.Clone(m.OSDs), func(o ceph.OSD) bool { return o.UUID == "" || onRecord(members, o.UUID) })
+	unknown := slices.DeleteFunc(slices.Clone(m.OSDs), func(o ceph.OSD) bool { return o.UUID == "" || OnRecord(members, o.UUID) })
 	if len(unknown) == 0 {
 		return nil
 	}
@@ -82,7 +82,7 @@ func Suspects(clusterUID, fsid string, nodes map[string]decide.Node, members []*
 				uuid, err := osd.UUID(fsid, identity(string(member.Spec.Node), d), path)
 				one := Suspect{string(member.Spec.Node), d, Adopted(d, uuid, d.RefusedFor(v1alpha1.RefusalEncrypted))}
 				twice := slices.ContainsFunc(out, func(o Suspect) bool { return o.Key() == one.Key() })
-				if err == nil && Is(d, one.Record) && !twice && !onRecord(members, uuid) {
+				if err == nil && Is(d, one.Record) && !twice && !OnRecord(members, uuid) {
 					out = append(out, one)
 				}
 			}
@@ -97,6 +97,7 @@ func Fits(fsid, node string, d decide.Device, uuid string) bool {
 	return osd.Is(uuid, fsid, identity(node, d), append([]string{d.Path}, d.Links...)...)
 }
 
-func onRecord(members []*v1alpha1.Member, uuid string) bool {
+// OnRecord reports whether an OSD is on record of any of these Members.
+func OnRecord(members []*v1alpha1.Member, uuid string) bool {
 	return slices.ContainsFunc(members, func(m *v1alpha1.Member) bool { return Has(m.Spec.Ceph, uuid) })
 }

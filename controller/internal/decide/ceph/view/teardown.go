@@ -56,18 +56,14 @@ func (v *View) stillAdopts(p *plan) bool {
 	if !v.mapped() || c.Annotations[v1alpha1.AnnotationRemove] == string(c.UID) {
 		return false
 	}
+	all := slices.Concat(v.seen.World.Members, v.seen.World.OtherMembers)
 	for _, o := range v.seen.Ceph.Map.OSDs {
-		if o.UUID != "" && !v.recorded(o.UUID) {
+		if o.UUID != "" && !osdrecord.OnRecord(all, o.UUID) {
 			p.wait("osd.%d, which ran on %s, is on no record, and its disk would keep what is on it. Switch the host on, or put the disk back, so that it is cleared. If it may stay as it is, annotate the Cluster with %s=%s.", o.ID, or(o.Host, "a host that Ceph does not name"), v1alpha1.AnnotationRemove, c.UID)
 			return true
 		}
 	}
 	return false
-}
-
-// recorded reports whether an OSD is on record of any Member.
-func (v *View) recorded(uuid string) bool {
-	return slices.ContainsFunc(slices.Concat(v.seen.World.Members, v.seen.World.OtherMembers), func(m *v1alpha1.Member) bool { return osdrecord.Has(m.Spec.Ceph, uuid) })
 }
 
 // volumesLeft reports whether there are volumes, or nobody can say.
