@@ -73,10 +73,27 @@ type etcdJourney struct {
 	writer *etcdWriter
 }
 
-// TestStatefulClusterRunsEtcd runs three members of etcd on local volumes while a writer writes. A node reboots, one is drained, the image rolls, and two nodes
-// die one after the other. After each, every member has every key that was acknowledged, and no write was refused for longer than the grace.
+// TestStatefulClusterRunsEtcd runs three members of etcd while a writer writes. A node reboots, one is drained, and the image rolls. After each, every member
+// has every key that was acknowledged, and no write was refused for longer than the grace.
 func TestStatefulClusterRunsEtcd(t *testing.T) {
 	turn(t, 1, 20)
+	j := startEtcd(t)
+	j.reboots(t)
+	j.isDrained(t)
+	j.rolls(t)
+}
+
+// TestStatefulClusterReplacesEtcd runs the same while two nodes die one after the other.
+func TestStatefulClusterReplacesEtcd(t *testing.T) {
+	turn(t, 12, 20)
+	j := startEtcd(t)
+	first := j.dies(t, "")
+	j.dies(t, first)
+}
+
+// startEtcd has three members run on local volumes, and a writer write to them.
+func startEtcd(t *testing.T) *etcdJourney {
+	t.Helper()
 	loadEtcd(t)
 	create(t, newCluster("quorum", nodes...))
 	waitReady(t, "quorum", limitPod)
@@ -101,12 +118,7 @@ func TestStatefulClusterRunsEtcd(t *testing.T) {
 	waitReplicas(t, c, 3)
 	j := &etcdJourney{c: c, writer: startWriter(t, members)}
 	j.check(t, "three members are there")
-
-	j.reboots(t)
-	j.isDrained(t)
-	j.rolls(t)
-	first := j.dies(t, "")
-	j.dies(t, first)
+	return j
 }
 
 // check waits until the StatefulCluster is whole, and holds that each member has all keys that were acknowledged before.

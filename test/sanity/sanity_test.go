@@ -29,6 +29,7 @@ var (
 	access     = flag.String("access", "mount", "how volumes are used: mount or block")
 	secrets    = flag.String("secrets", "", "file with the data of the Secret that the StorageClass names for staging, as JSON")
 	focus      = flag.String("focus", "", "regular expression on the names of the cases that are meant; all when empty")
+	skip       = flag.String("skip", "", "regular expression on the names of cases that are not meant; none when empty")
 )
 
 // sockets of the two services, as the kubelet and the sidecars see them.
@@ -64,7 +65,7 @@ func TestSanity(t *testing.T) {
 	c.DialOptions = append(c.DialOptions, grpc.WithChainUnaryInterceptor(anew.intercept))
 	c.ControllerDialOptions = append(c.ControllerDialOptions, grpc.WithChainUnaryInterceptor(anew.intercept))
 
-	meant, err := regexp.Compile(*focus)
+	meant, err := newSelection(*focus, *skip)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +78,9 @@ func TestSanity(t *testing.T) {
 	}
 	if *focus != "" {
 		suite.FocusStrings = append(suite.FocusStrings, *focus)
+	}
+	if *skip != "" {
+		suite.SkipStrings = append(suite.SkipStrings, *skip)
 	}
 	report.NoColor, report.Succinct = true, true
 	var done types.Report
@@ -119,8 +123,8 @@ func summary(t *testing.T, rows []row, done types.Report) {
 	for _, reason := range slices.Sorted(maps.Keys(notRun)) {
 		t.Logf("%d cases not run: %s", notRun[reason], reason)
 	}
-	t.Logf("%s, access %s, linear %t, focus %q: %d cases passed, %d not run, in %v; the slowest took %v: %s",
-		*driver, *access, *linear, *focus, passed, len(rows), done.RunTime.Round(time.Millisecond), slowest.RunTime.Round(time.Millisecond), slowest.FullText())
+	t.Logf("%s, access %s, linear %t, focus %q, skip %q: %d cases passed, %d not run, in %v; the slowest took %v: %s",
+		*driver, *access, *linear, *focus, *skip, passed, len(rows), done.RunTime.Round(time.Millisecond), slowest.RunTime.Round(time.Millisecond), slowest.FullText())
 }
 
 // places makes the directories for staging and publishing, where the kubelet has its own, and removes them at the end.

@@ -212,8 +212,26 @@ type row struct {
 	barred       bool
 }
 
+// selection is which cases are meant, by their whole names.
+type selection struct {
+	// focus is the expression on those that are meant, and skip on those that are not even so. An empty one says nothing.
+	focus, skip *regexp.Regexp
+}
+
+func newSelection(focus, skip string) (s selection, err error) {
+	if s.focus, err = regexp.Compile(focus); err != nil || skip == "" {
+		return s, err
+	}
+	s.skip, err = regexp.Compile(skip)
+	return s, err
+}
+
+func (s selection) means(name string) bool {
+	return s.focus.MatchString(name) && (s.skip == nil || !s.skip.MatchString(name))
+}
+
 // table lists the cases, of those that are meant, that are not run with one driver and kind of volumes.
-func table(driver string, linear bool, meant *regexp.Regexp) []row {
+func table(driver string, linear bool, meant selection) []row {
 	var rows []row
 	for _, e := range exceptions {
 		if e.linear && !linear || e.driver != "" && e.driver != driver || e.others == driver {
@@ -221,7 +239,7 @@ func table(driver string, linear bool, meant *regexp.Regexp) []row {
 		}
 		for under, names := range e.cases {
 			for _, name := range names {
-				if full := under + " " + name; meant.MatchString(full) {
+				if full := under + " " + name; meant.means(full) {
 					rows = append(rows, row{name: full, reason: e.reason, barred: e.barred})
 				}
 			}
@@ -231,7 +249,7 @@ func table(driver string, linear bool, meant *regexp.Regexp) []row {
 }
 
 // compare says where the table and what was not run differ.
-func compare(rows []row, cases []types.SpecReport, meant *regexp.Regexp) []string {
+func compare(rows []row, cases []types.SpecReport, meant selection) []string {
 	named := map[string]bool{}
 	for _, r := range rows {
 		named[r.name] = true
@@ -239,7 +257,7 @@ func compare(rows []row, cases []types.SpecReport, meant *regexp.Regexp) []strin
 	var complaints []string
 	for _, c := range cases {
 		name := c.FullText()
-		if c.LeafNodeType != types.NodeTypeIt || !meant.MatchString(name) {
+		if c.LeafNodeType != types.NodeTypeIt || !meant.means(name) {
 			continue
 		}
 		run := !c.State.Is(types.SpecStateSkipped | types.SpecStatePending)
