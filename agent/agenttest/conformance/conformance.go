@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"quarry.storage/quarry/agent/agenttest/turn"
 	"quarry.storage/quarry/pkg/refusal"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
@@ -134,9 +135,13 @@ type behaviour struct {
 	check func(*suite)
 }
 
+// turns is how many runs share the behaviours.
+const turns = 3
+
 func run(t *testing.T, node Node, behaviours []behaviour) {
-	for _, b := range behaviours {
+	for i, b := range behaviours {
 		t.Run(b.name, func(t *testing.T) {
+			turn.Share(t, i, turns)
 			node.Reset(t)
 			b.check(&suite{T: t, Node: node})
 		})

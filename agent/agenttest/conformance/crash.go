@@ -2,10 +2,9 @@ package conformance
 
 import (
 	"fmt"
-	"os"
-	"strconv"
 	"testing"
 
+	"quarry.storage/quarry/agent/agenttest/turn"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
@@ -36,26 +35,6 @@ func VolumeDeaths(t *testing.T, node Node) {
 // maxSteps is more than a call has.
 const maxSteps = 50
 
-// turnVariable holds the turn of a run, a number that test/all takes from the commit. Without it no instant is left out.
-const turnVariable = "QUARRY_TEST_TURN"
-
-// Instants chooses at which instants of a call a test lets something die: at first, first+step and so on, counted from zero. That is every
-// instant, or with a turn in the environment one of so many: real kernels need half an hour for all of them, the model a second.
-func Instants(t testing.TB, of int) (first, step int) {
-	t.Helper()
-	text := os.Getenv(turnVariable)
-	if text == "" {
-		return 0, 1
-	}
-	turn, err := strconv.ParseUint(text, 10, 32)
-	if err != nil {
-		t.Fatalf("%s: %v", turnVariable, err)
-	}
-	first = int(turn % uint64(of))
-	t.Logf("%s=%d: something dies at one instant of %d, first at number %d.", turnVariable, turn, of, first)
-	return first, of
-}
-
 // oneOf is how many steps there are for each that a real kernel is tried at when the run has a turn.
 const oneOf = 6
 
@@ -74,7 +53,7 @@ func (s *suite) deaths(afterLast bool, prepare func() func() error, check func()
 	if steps < 1 || steps > maxSteps {
 		s.Fatalf("the call has %d steps, want 1 to %d", steps, maxSteps)
 	}
-	first, step := Instants(s.T, oneOf)
+	first, step := turn.Instants(s.T, oneOf)
 	instants := steps
 	if afterLast {
 		instants++

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"quarry.storage/quarry/agent/agenttest/turn"
 	"quarry.storage/quarry/agent/internal/sharedgroup"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -43,42 +44,49 @@ const (
 	mib           = 1 << 20
 )
 
+// turns is how many runs on a real kernel share the cases.
+const turns = 3
+
 // Contract holds the service to what the controller relies on, over the tools of a site.
 func Contract(t *testing.T, site func(t *testing.T) Site) {
-	for name, run := range map[string]func(*check){
-		"the life of a group":         life,
-		"changes of volumes":          volumes,
-		"what is on the LUN stays":    content,
-		"epochs":                      epochsHold,
-		"who may not write":           refused,
-		"devices":                     mappings,
-		"late orders":                 lateOrders,
-		"a volume of another node":    notMine,
-		"a device that grows in use":  growth,
-		"a device of a fenced node":   fencedDevice,
-		"a device without a key":      keyless,
-		"a device on another LUN":     otherLun,
-		"readers":                     readers,
-		"another one of the name":     namesakes,
-		"made and held in one change": madeAndHeld,
-		"zeroing":                     zeroing,
-		"zeroing what is new":         zeroingNew,
-		"zeroing beside a device":     zeroingBeside,
-		"zeroing what holds nothing":  zeroingRefused,
-		"copies":                      copies,
-		"copies that are refused":     copiesRefused,
-		"copies that go on":           copiesGoOn,
-		"copies that are ended":       copiesEnd,
-		"copies that nobody wants":    copiesVoid,
-		"snapshots":                   snapshots,
-		"the first filesystem":        firstUse,
-		"a filesystem is ended":       firstUseEnded,
-		"a filesystem over several":   firstUseOverSeveral,
-		"requests that are not valid": invalid,
+	for i, c := range []struct {
+		name string
+		run  func(*check)
+	}{
+		{"the life of a group", life},
+		{"changes of volumes", volumes},
+		{"what is on the LUN stays", content},
+		{"epochs", epochsHold},
+		{"who may not write", refused},
+		{"devices", mappings},
+		{"late orders", lateOrders},
+		{"a volume of another node", notMine},
+		{"a device that grows in use", growth},
+		{"a device of a fenced node", fencedDevice},
+		{"a device without a key", keyless},
+		{"a device on another LUN", otherLun},
+		{"readers", readers},
+		{"another one of the name", namesakes},
+		{"made and held in one change", madeAndHeld},
+		{"zeroing", zeroing},
+		{"zeroing what is new", zeroingNew},
+		{"zeroing beside a device", zeroingBeside},
+		{"zeroing what holds nothing", zeroingRefused},
+		{"copies", copies},
+		{"copies that are refused", copiesRefused},
+		{"copies that go on", copiesGoOn},
+		{"copies that are ended", copiesEnd},
+		{"copies that nobody wants", copiesVoid},
+		{"snapshots", snapshots},
+		{"the first filesystem", firstUse},
+		{"a filesystem is ended", firstUseEnded},
+		{"a filesystem over several", firstUseOverSeveral},
+		{"requests that are not valid", invalid},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
+			turn.Share(t, i, turns)
 			s := site(t)
-			run(&check{T: t, Site: s, ref: sharedlun.Ref{Lun: s.Lun, OwnerUID: contractOwner}, epoch: 1})
+			c.run(&check{T: t, Site: s, ref: sharedlun.Ref{Lun: s.Lun, OwnerUID: contractOwner}, epoch: 1})
 		})
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"quarry.storage/quarry/agent/agenttest/conformance"
+	"quarry.storage/quarry/agent/agenttest/turn"
 	"quarry.storage/quarry/agent/internal/host/run"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
@@ -107,7 +107,7 @@ func (k killing) trace(c run.Command, out *os.File) (ended bool, err error) {
 // take eleven minutes.
 func TestRealHost_killedInsideLVM(t *testing.T) {
 	b := newBench(t)
-	first, step := conformance.Instants(t, 10)
+	first, step := turn.Instants(t, 10)
 	for pass, killed := first, 1; killed > 0; pass += step {
 		killed = 0
 		c := &check{
@@ -211,7 +211,7 @@ func TestRealHost_killedMapping(t *testing.T) {
 	victim, heir := b.node(t, 0xa, dying{&left}), b.node(t, 0xa, run.Real{})
 	c := &check{T: t, Site: Site{A: heir, B: heir, Lun: b.identity}, ref: sharedlun.Ref{Lun: b.identity, OwnerUID: contractOwner}, epoch: 1}
 	c.readied()
-	first, step := conformance.Instants(t, 2)
+	first, step := turn.Instants(t, 2)
 	for steps, ended := first, false; !ended; steps += step {
 		ended = true
 		// dies has the agent die after some steps, and the next one do the same.

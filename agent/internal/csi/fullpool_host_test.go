@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/agent/agenttest/turn"
 )
 
 // writeFile makes a file of 2 MiB, whose content its name tells, and returns once it is on the disk.
@@ -76,18 +78,23 @@ func (p thinPool) hog() {
 // TestRealNode_fullPool: a pool gets full under a filesystem. Writers get errors, and what they had synced before stays. Once there is room, in one
 // of the ways that docs/thin-pools.md names, and the volume was unmounted, it is mounted and written again.
 func TestRealNode_fullPool(t *testing.T) {
-	ways := map[string]func(thinPool){
-		"the pool grows":        func(p thinPool) { p.lvm("lvextend", "-L", "400M", p.group+"/pool") },
-		"a volume is deleted":   func(p thinPool) { p.lvm("lvremove", "-y", p.group+"/hog") },
-		"a snapshot is deleted": func(p thinPool) { p.lvm("lvremove", "-y", p.group+"/snap") },
+	ways := []struct {
+		name     string
+		makeRoom func(thinPool)
+	}{
+		{"the pool grows", func(p thinPool) { p.lvm("lvextend", "-L", "400M", p.group+"/pool") }},
+		{"a volume is deleted", func(p thinPool) { p.lvm("lvremove", "-y", p.group+"/hog") }},
+		{"a snapshot is deleted", func(p thinPool) { p.lvm("lvremove", "-y", p.group+"/snap") }},
 	}
-	for _, fsType := range []string{"ext4", "xfs", "btrfs"} {
-		for way, makeRoom := range ways {
-			t.Run(fsType+", "+way, func(t *testing.T) {
+	// Each run has every filesystem, and each way of making room.
+	for i, fsType := range []string{"ext4", "xfs", "btrfs"} {
+		for j, way := range ways {
+			t.Run(fsType+", "+way.name, func(t *testing.T) {
+				turn.Share(t, i+j, len(ways))
 				n := newRealNode(t)
 				p := newThin(t, n, 220, 800)
 				p.hog()
-				if way == "a snapshot is deleted" {
+				if way.name == "a snapshot is deleted" {
 					p.lvm("lvcreate", "-s", "-kn", "-n", "snap", p.group+"/hog")
 					p.lvm("lvremove", "-y", p.group+"/hog")
 				}
@@ -95,7 +102,7 @@ func TestRealNode_fullPool(t *testing.T) {
 				dir := n.path(t, "staging/globalmount")
 				synced := p.fillPool(dir)
 
-				makeRoom(p)
+				way.makeRoom(p)
 				must(t, n.unstage(t, p.handle))
 				must(t, n.stage(t, p.handle, filesystem(fsType)))
 				defer func() { must(t, n.unstage(t, p.handle)) }()
