@@ -94,6 +94,8 @@ type Verdict struct {
 	Making string
 	// Carries is the UUID of an OSD of the wanted one's Ceph cluster which a label or a header on the disk names, be it the wanted one or another. It is empty if none does.
 	Carries string
+	// FSIDs are those of all Ceph clusters whose OSDs labels or headers on the disk name, in order and each once.
+	FSIDs []string
 	// Blind: the agent is of an earlier version, and does not tell what Carries is.
 	Blind bool
 	// Stale: the encrypted OSD is open as another device than its disk is now. The disk was away, and who has the OSD open reads and writes nothing.
@@ -109,7 +111,7 @@ func Judge(want Wanted, c Contents) Verdict {
 	if v.Kind == Ready || v.Kind == Unfinished {
 		v.Making = making(c)
 	}
-	v.Carries = carries(want.FSID, c)
+	v.Carries, v.FSIDs = carries(want.FSID, c), fsids(c)
 	return v
 }
 
@@ -126,6 +128,23 @@ func carries(fsid string, c Contents) string {
 		}
 	}
 	return ""
+}
+
+// fsids are those of all Ceph clusters that are named on a disk with an OSD of theirs.
+func fsids(c Contents) []string {
+	var out []string
+	for _, f := range c.Labels {
+		if f.Label.FSID != "" && f.Label.UUID != "" {
+			out = append(out, f.Label.FSID)
+		}
+	}
+	for _, h := range c.Headers {
+		if h.FSID != "" && h.UUID != "" {
+			out = append(out, h.FSID)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func judge(want Wanted, c Contents) Verdict {

@@ -3,6 +3,7 @@ package osd_test
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -148,6 +149,25 @@ func wrong(k osd.Kind, c osd.Contents) string {
 		}
 	}
 	return ""
+}
+
+// TestJudge_fsids: every Ceph cluster is named of which a disk carries an OSD, whichever is looked for.
+func TestJudge_fsids(t *testing.T) {
+	elsewhere := func(f *osd.Found) { f.Label.FSID = other }
+	for name, tt := range map[string]struct {
+		contents osd.Contents
+		want     []string
+	}{
+		"the OSD, twice":                      {osd.Contents{Labels: []osd.Found{label(0), label(gib)}}, []string{fsid}},
+		"its making did not end":              {osd.Contents{Labels: []osd.Found{label(0, unready)}}, nil},
+		"one of another Ceph cluster":         {osd.Contents{Labels: []osd.Found{label(0, of(other), elsewhere)}}, []string{other}},
+		"an encrypted one of another cluster": {osd.Contents{Headers: []osd.Header{{UUID: other, FSID: other}}}, []string{other}},
+		"nothing":                             {osd.Contents{Clean: true}, nil},
+	} {
+		if got := osd.Judge(wanted, tt.contents).FSIDs; !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
 }
 
 // TestJudge_carries: an OSD of the Ceph cluster is named whichever it is, as one whose disk has another serial number by now.

@@ -2,7 +2,6 @@ package ceph
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -72,7 +71,7 @@ func (b *Backend) inspectUnrecorded(ctx context.Context, c *v1alpha1.Cluster, v 
 				if u.Node != name {
 					continue
 				}
-				if v, err := b.look(ctx, c, node, u.Record, u.Key(), k); err == nil {
+				if v, err := b.look(ctx, c, node.Name, u.Device, u.Record, u.Key(), k); err == nil {
 					suspected[u.Key()] = v
 				}
 			}
@@ -145,22 +144,19 @@ func (b *Backend) missing(members []*v1alpha1.Member, nodes map[string]decide.No
 
 // inspectOne has the agent say what a disk is, if it tells of one. Of a disk that it cannot look at nothing is known but why.
 func (b *Backend) inspectOne(ctx context.Context, c *v1alpha1.Cluster, node decide.Node, r v1alpha1.MemberOSD, k *known) (osd.Verdict, bool) {
-	if _, there := osdrecord.Device(node, r); !there {
+	d, there := osdrecord.Device(node, r)
+	if !there {
 		return osd.Verdict{}, false
 	}
-	v, err := b.look(ctx, c, node, r, r.UUID, k)
+	v, err := b.look(ctx, c, node.Name, d, r, r.UUID, k)
 	if err != nil {
 		return osd.Verdict{Message: "It cannot be looked at: " + err.Error()}, true
 	}
 	return v, true
 }
 
-// look has the agent look at a disk, unless what it said of it is young. It is remembered under a key.
-func (b *Backend) look(ctx context.Context, c *v1alpha1.Cluster, node decide.Node, r v1alpha1.MemberOSD, key string, k *known) (osd.Verdict, error) {
-	d, there := osdrecord.Device(node, r)
-	if !there {
-		return osd.Verdict{}, fmt.Errorf("node %s tells of no disk %s", node.Name, r.Path)
-	}
+// look has the agent of a node look at a disk, which is this very device even if another one has its serial number, unless what it said of it is young. It is remembered under a key.
+func (b *Backend) look(ctx context.Context, c *v1alpha1.Cluster, node string, d decide.Device, r v1alpha1.MemberOSD, key string, k *known) (osd.Verdict, error) {
 	k.mu.Lock()
 	had, known := k.verdicts[key]
 	k.mu.Unlock()
@@ -170,7 +166,7 @@ func (b *Backend) look(ctx context.Context, c *v1alpha1.Cluster, node decide.Nod
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	v, err := b.Disks.Inspect(ctx, node.Name, d, OSD{ClusterUID: c.FSID(), UUID: r.UUID, FSID: c.FSID(), ID: -1, Encrypted: r.Encrypted})
+	v, err := b.Disks.Inspect(ctx, node, d, OSD{ClusterUID: c.FSID(), UUID: r.UUID, FSID: c.FSID(), ID: -1, Encrypted: r.Encrypted})
 	if err != nil {
 		return osd.Verdict{}, err
 	}

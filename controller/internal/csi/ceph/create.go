@@ -5,6 +5,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/ceph/subvolume"
 	"quarry.storage/quarry/controller/internal/csi/frame"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/volume"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephvolume"
@@ -84,9 +85,13 @@ func (b *Backend) named(ctx context.Context, parameters map[string]string) (*v1a
 		return nil, err
 	}
 	for _, c := range all {
-		if string(c.UID) == uid {
-			return c, nil
+		if string(c.UID) != uid {
+			continue
 		}
+		if !noted.Has(c) {
+			return nil, volume.Refuse(volume.Precondition, "Cluster %s has not taken up the Ceph cluster %s yet", c.Name, c.FSID())
+		}
+		return c, nil
 	}
 	return nil, volume.Refuse(volume.Invalid, "parameter %q: no Cluster of type cephfs has the UID %s", v1alpha1.ParameterCluster, volume.Quote(uid))
 }

@@ -12,6 +12,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/ceph"
 	"quarry.storage/quarry/controller/internal/ceph/subvolume"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/volume"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -33,16 +34,18 @@ func (b *Backend) clusters(ctx context.Context) (map[string]*v1alpha1.Cluster, e
 	out := map[string]*v1alpha1.Cluster{}
 	for i := range list.Items {
 		c := &list.Items[i]
-		// A later one that names the Ceph cluster of another is held back.
-		if have := out[c.FSID()]; c.Spec.StorageType == v1alpha1.StorageTypeCephFS && (have == nil || earlier(c, have)) {
+		if have := out[c.FSID()]; c.Spec.StorageType == v1alpha1.StorageTypeCephFS && (have == nil || before(c, have)) {
 			out[c.FSID()] = c
 		}
 	}
 	return out, nil
 }
 
-// earlier reports whether a Cluster was made before another one, or first by name of two that were made in one second.
-func earlier(c, other *v1alpha1.Cluster) bool {
+// before reports whether a Cluster comes before another one that names the same Ceph cluster: the one that has it, whichever was made first, or else the one that was made first, or is first by name of two that were made in one second.
+func before(c, other *v1alpha1.Cluster) bool {
+	if has := noted.Has(c); has != noted.Has(other) {
+		return has
+	}
 	return cmp.Or(c.CreationTimestamp.Compare(other.CreationTimestamp.Time), cmp.Compare(c.Name, other.Name)) < 0
 }
 

@@ -220,3 +220,25 @@ func TestGetCapacity(t *testing.T) {
 	_, err := ask()
 	wantCode(t, "nobody can be asked", err, codes.Unavailable)
 }
+
+// TestCreateVolume_namedTwice: a Cluster whose spec names the Ceph cluster of another one has no part in it, whichever was made first. Alone it has none before it has begun.
+func TestCreateVolume_namedTwice(t *testing.T) {
+	s := newSuite(t)
+	const uid = "7a1c6d1e-0000-4000-8000-000000000003"
+	second := v1alpha1.Cluster{}
+	second.Name, second.UID, second.Spec.StorageType = "second", uid, v1alpha1.StorageTypeCephFS
+	second.Spec.Ceph = &v1alpha1.CephSpec{TakeUp: &v1alpha1.CephTakeUp{FSID: owner}}
+	first := &s.cache.clusters[0]
+	first.CreationTimestamp = metav1.Now()
+	s.cache.clusters = append(s.cache.clusters, second)
+	s.create(pvc)
+	of := func(r *csi.CreateVolumeRequest) { r.Parameters[v1alpha1.ParameterCluster] = uid }
+	_, err := s.CreateVolume(t.Context(), request(pvc2, of))
+	wantCode(t, "of the second", err, codes.InvalidArgument)
+	s.cache.clusters = s.cache.clusters[1:]
+	_, err = s.CreateVolume(t.Context(), request(pvc2, of))
+	wantCode(t, "of the second alone", err, codes.FailedPrecondition)
+	if len(s.ceph.Volumes.All) != 1 {
+		t.Errorf("volumes %v", s.ceph.Volumes.All)
+	}
+}

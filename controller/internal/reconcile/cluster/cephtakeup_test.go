@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/ceph/cephtest"
@@ -161,6 +162,15 @@ func TestCeph_takenUpTwice(t *testing.T) {
 	if c := k.get("second"); c.Status.Ceph == nil || !strings.Contains(strings.Join(c.Status.Ceph.Waits, " "), "is that of Cluster files") {
 		t.Fatalf("it says %+v", c.Status)
 	}
+	// A volume of the first one holds nothing of the second.
+	k.model.Change(func() {
+		k.model.Volumes.All["pvc-11111111-2222-4333-8444-555555555555"] = &cephtest.Subvolume{Bytes: 1 << 30}
+	})
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "of-the-first"}}
+	v.Spec.StorageClassName, v.Spec.AccessModes = "files", []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+	v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: *quantityOf(1 << 30)}
+	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverCephFS, VolumeHandle: string(first.UID) + "/quarry/quarry/pvc-11111111-2222-4333-8444-555555555555"}
+	k.createPV(v)
 	k.deleteCluster("second")
 	for pass := 0; ; pass++ {
 		if err := k.reconcile("second"); err != nil {

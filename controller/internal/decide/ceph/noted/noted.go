@@ -31,6 +31,9 @@ func Served(c *v1alpha1.Cluster) bool {
 // Begun reports whether anything of the Ceph cluster is the Cluster's, by the record that its keys are. Before that a Secret with keys is somebody's who restored it.
 func Begun(c *v1alpha1.Cluster) bool { return Is(c, v1alpha1.AnnotationCephKeys) }
 
+// Has reports whether the Ceph cluster whose FSID a Cluster has is its own: it has begun, or the FSID is its UID. One that a spec names alone may be another Cluster's.
+func Has(c *v1alpha1.Cluster) bool { return Begun(c) || c.FSID() == string(c.UID) }
+
 // Blocked returns which clients are blocked by the record of a Cluster.
 func Blocked(c *v1alpha1.Cluster) ([]ceph.Blocked, error) {
 	text, ours := strings.CutPrefix(c.Annotations[v1alpha1.AnnotationCephBlocked], string(c.UID)+"/")

@@ -65,13 +65,13 @@ func Find(clusterUID, fsid string, nodes map[string]decide.Node, members []*v1al
 	return out
 }
 
-// Suspects returns the disks that may carry an OSD of a Ceph cluster, whatever its monitors know, and that no Member has on record, ordered by node and as the agents tell of them: those with a sign of Ceph or of
+// Suspects returns the disks of hosts that may carry an OSD of a Ceph cluster, whatever its monitors know, and that no Member has on record, ordered by node and as the agents tell of them: those with a sign of Ceph or of
 // encryption, each with the UUID that an OSD has which is made there, and one that only its path tells from others once for each of its paths. A disk that grew since has another UUID.
-func Suspects(clusterUID, fsid string, nodes map[string]decide.Node, members []*v1alpha1.Member) []Suspect {
+func Suspects(fsid string, hosts []string, nodes map[string]decide.Node, members []*v1alpha1.Member) []Suspect {
 	var out []Suspect
-	for _, member := range members {
-		node := nodes[string(member.Spec.Node)]
-		if string(member.Spec.Of.UID) != clusterUID || !node.Up() {
+	for _, host := range hosts {
+		node := nodes[host]
+		if !node.Up() {
 			continue
 		}
 		for _, d := range node.Devices {
@@ -79,10 +79,10 @@ func Suspects(clusterUID, fsid string, nodes map[string]decide.Node, members []*
 				continue
 			}
 			for _, path := range append([]string{d.Path}, d.Links...) {
-				uuid, err := osd.UUID(fsid, identity(string(member.Spec.Node), d), path)
-				one := Suspect{string(member.Spec.Node), d, Adopted(d, uuid, d.RefusedFor(v1alpha1.RefusalEncrypted))}
+				uuid, err := osd.UUID(fsid, identity(host, d), path)
+				one := Suspect{host, d, Adopted(d, uuid, d.RefusedFor(v1alpha1.RefusalEncrypted))}
 				twice := slices.ContainsFunc(out, func(o Suspect) bool { return o.Key() == one.Key() })
-				if err == nil && Is(d, one.Record) && !twice && !OnRecord(members, uuid) {
+				if err == nil && Is(d, one.Record) && !twice && (!OnRecord(members, uuid) || twin(host, node, d, members, uuid)) {
 					out = append(out, one)
 				}
 			}
@@ -90,6 +90,21 @@ func Suspects(clusterUID, fsid string, nodes map[string]decide.Node, members []*
 	}
 	slices.SortStableFunc(out, func(a, b Suspect) int { return cmp.Compare(a.Node, b.Node) })
 	return out
+}
+
+// twin reports whether a Member has an OSD on record for another device of the node that has the same WWN and serial number: disks of cheap make repeat them, and this one may be the one that carries the OSD.
+func twin(host string, node decide.Node, d decide.Device, members []*v1alpha1.Member, uuid string) bool {
+	for _, m := range members {
+		if string(m.Spec.Node) != host || m.Spec.Ceph == nil {
+			continue
+		}
+		for _, o := range m.Spec.Ceph.OSDs {
+			if first, there := Device(node, o); o.UUID == uuid && there {
+				return first.KernelName != d.KernelName
+			}
+		}
+	}
+	return false
 }
 
 // Fits reports whether an OSD has the UUID that one made on a device of a node has, by any name of the device.

@@ -1,6 +1,7 @@
 package osdrecord
 
 import (
+	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -116,11 +117,12 @@ func TestSuspects(t *testing.T) {
 		"it is clean":                     {disk("/dev/sdb", "b", 1<<40), []*v1alpha1.Member{member(uid, node)}, decide.AgentUp, 0},
 		"it is a partition":               {part, []*v1alpha1.Member{member(uid, node)}, decide.AgentUp, 0},
 		"it is on record elsewhere":       {carrying, []*v1alpha1.Member{member(uid, node), member(another, "n2", own)}, decide.AgentUp, 0},
-		"its host is of another Cluster":  {carrying, []*v1alpha1.Member{member(another, node)}, decide.AgentUp, 0},
+		"its host has no Member yet":      {carrying, nil, decide.AgentUp, 1},
+		"its host is of another Cluster":  {carrying, []*v1alpha1.Member{member(another, node)}, decide.AgentUp, 1},
 		"its agent does not answer":       {carrying, []*v1alpha1.Member{member(uid, node)}, decide.AgentUnreachable, 0},
 	} {
 		nodes := map[string]decide.Node{node: {Name: node, Agent: tt.agent, Devices: []decide.Device{tt.device}}}
-		got := Suspects(uid, uid, nodes, tt.members)
+		got := Suspects(uid, []string{node}, nodes, tt.members)
 		if len(got) != tt.want {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -139,8 +141,32 @@ func TestSuspects_twins(t *testing.T) {
 	for _, n := range []string{"n1", "n2"} {
 		nodes[n] = decide.Node{Name: n, Agent: decide.AgentUp, Devices: []decide.Device{d}}
 	}
-	got := Suspects(uid, uid, nodes, []*v1alpha1.Member{member(uid, "n1"), member(uid, "n2")})
+	got := Suspects(uid, []string{"n1", "n2"}, nodes, []*v1alpha1.Member{member(uid, "n1"), member(uid, "n2")})
 	if len(got) != 2 || got[0].Key() == got[1].Key() || got[0].Record.UUID != got[1].Record.UUID {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestSuspects_twinsOfAHost: of two disks of one host with one serial number the second is a suspect even if the OSD that is made there is on record: the record is taken for the first, and either may carry it.
+func TestSuspects_twinsOfAHost(t *testing.T) {
+	first, second := disk("/dev/sdb", "b", 1<<40, v1alpha1.RefusalCeph), disk("/dev/sdc", "b", 1<<40, v1alpha1.RefusalCeph)
+	first.KernelName, second.KernelName = "sdb", "sdc"
+	own, err := New(uid, "n1", first, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := map[string]decide.Node{"n1": {Name: "n1", Agent: decide.AgentUp, Devices: []decide.Device{first, second}}}
+	for _, recorded := range []bool{false, true} {
+		m, want := member(uid, "n1"), []string{"sdb", "sdc"}
+		if recorded {
+			m, want = member(uid, "n1", own), []string{"sdc"}
+		}
+		var got []string
+		for _, u := range Suspects(uid, []string{"n1"}, nodes, []*v1alpha1.Member{m}) {
+			got = append(got, u.Device.KernelName)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("on record %t: suspects %q, want %q", recorded, got, want)
+		}
 	}
 }

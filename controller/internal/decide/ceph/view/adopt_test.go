@@ -180,6 +180,28 @@ func TestMadeBefore(t *testing.T) {
 			o.Suspected["n1/sdb/"+uuid] = osd.Verdict{Kind: osd.Other}
 			handled(o)
 		}, "PersistentVolumes name volumes in it", false},
+		"it is on record, and carries one":    {func(o *Observation, uuid string) { recorded(o, uuid, osd.Verdict{Kind: osd.Ready}) }, "disk /dev/sdb of n1 carries an OSD of it", false},
+		"it is on record, and nobody can say": {func(o *Observation, uuid string) { recorded(o, uuid, osd.Verdict{Message: "Damaged."}) }, "is on record, and may carry an OSD of it. Damaged.", false},
+		"it is on record, and away": {func(o *Observation, uuid string) {
+			recorded(o, uuid, osd.Verdict{})
+			o.Verdicts = nil
+			n := o.Nodes["n1"]
+			n.Devices = nil
+			o.Nodes["n1"] = n
+		}, "is on record, and may carry an OSD of it", false},
+		"a listed host is no node": {func(o *Observation, uuid string) {
+			o.Suspected["n1/sdb/"+uuid] = osd.Verdict{Kind: osd.Other}
+			o.Cluster.Spec.Hosts, o.World.Nodes["n2"] = append(o.Cluster.Spec.Hosts, "n2"), backend.Node{Name: "n2"}
+		}, "host n2 is no node of Kubernetes", false},
+		"a listed host without a Member does not answer": {func(o *Observation, uuid string) {
+			o.Suspected["n1/sdb/"+uuid] = osd.Verdict{Kind: osd.Other}
+			o.Cluster.Spec.Hosts, o.World.Nodes["n2"] = append(o.Cluster.Spec.Hosts, "n2"), backend.Node{Name: "n2", Exists: true}
+		}, "the agent of n2 does not answer", false},
+		"a listed host without a Member has a disk with one": {func(o *Observation, uuid string) {
+			o.Suspected["n1/sdb/"+uuid] = osd.Verdict{Kind: osd.Other}
+			o.Cluster.Spec.Hosts, o.World.Nodes["n2"] = append(o.Cluster.Spec.Hosts, "n2"), backend.Node{Name: "n2", Exists: true}
+			o.Nodes["n2"], o.Suspected["n2/sdb/"+uuid] = o.Nodes["n1"], osd.Verdict{Kind: osd.Ready}
+		}, "disk /dev/sdb of n2 carries an OSD of it", false},
 		"a person names the monitors": {func(o *Observation, _ string) {
 			o.Cluster.Spec.Ceph = &v1alpha1.CephSpec{TakeUp: &v1alpha1.CephTakeUp{FSID: string(o.Cluster.UID), Monitors: []v1alpha1.CephTakeUpMonitor{{Name: "a", Host: "n1"}}}}
 		}, "", false},
@@ -225,6 +247,12 @@ func restored(t *testing.T, keys bool, change func(o *Observation, uuid string))
 	return o
 }
 
+// recorded puts the disk on record, and says what its agent says of it.
+func recorded(o *Observation, uuid string, verdict osd.Verdict) {
+	o.World.Members[0].Spec.Ceph.OSDs = []v1alpha1.MemberOSD{{UUID: uuid, Path: "/dev/sdb", Serial: "b", Size: 1 << 40}}
+	o.Verdicts, o.Suspected = map[string]osd.Verdict{uuid: verdict}, map[string]osd.Verdict{}
+}
+
 // among are the actions of some kinds among steps, in their order.
 func among(steps []backend.Step, kinds ...string) (out string) {
 	for _, s := range steps {
@@ -265,6 +293,8 @@ func TestDecide_wipesNoStranger(t *testing.T) {
 	}{
 		"an OSD that they have":              {osd.Verdict{Kind: osd.Other, Carries: diskUUID}, true, true, false, "/dev/sdb carries osd.7, and is not wiped"},
 		"an OSD that they have no more":      {osd.Verdict{Kind: osd.Other, Carries: diskUUID}, true, false, true, ""},
+		"an OSD of another Cluster":          {osd.Verdict{Kind: osd.Other, FSIDs: []string{"another"}}, true, false, false, "/dev/sdb carries an OSD of the Ceph cluster of another Cluster"},
+		"an OSD of a Cluster that is gone":   {osd.Verdict{Kind: osd.Other, FSIDs: []string{"gone"}}, true, false, true, ""},
 		"something else":                     {osd.Verdict{Kind: osd.Other}, true, true, true, ""},
 		"nobody has looked":                  {osd.Verdict{}, false, true, false, "/dev/sdb is not wiped before its agent has said"},
 		"nobody can tell":                    {osd.Verdict{Message: "Damaged."}, true, true, true, ""},
@@ -272,6 +302,7 @@ func TestDecide_wipesNoStranger(t *testing.T) {
 	} {
 		o, uuid := forgotten(t)
 		o.Ceph.Map.OSDs = nil
+		o.World.Others = []v1alpha1.Storage{&v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "another", UID: "another"}}}
 		if tt.known {
 			o.Ceph.Map.OSDs = []ceph.OSD{{ID: 7, UUID: diskUUID, Host: "n2"}}
 		}
@@ -301,6 +332,28 @@ func TestForm_second(t *testing.T) {
 			o.Ceph.Map.OSDs = nil
 			o.Suspected[key] = osd.Verdict{Kind: osd.Other}
 		}, true},
+		"Ceph does not say which it has": {func(o *Observation, _ string) { o.Ceph.Map = nil }, false},
+		"nobody has looked at the disk":  {func(o *Observation, key string) { o.Ceph.Map.OSDs = nil; delete(o.Suspected, key) }, false},
+		"an agent cannot say": {func(o *Observation, key string) {
+			o.Ceph.Map.OSDs = nil
+			o.Suspected[key] = osd.Verdict{Kind: osd.Other, Blind: true}
+		}, false},
+		"a host does not answer": {func(o *Observation, key string) {
+			o.Ceph.Map.OSDs = nil
+			delete(o.Suspected, key)
+			silence(o)
+		}, false},
+		"it is on record, and carries one": {func(o *Observation, key string) {
+			o.Ceph.Map.OSDs = nil
+			recorded(o, key[len("n1/sdb/"):], osd.Verdict{Kind: osd.Ready})
+		}, false},
+		"a person names them": {func(o *Observation, _ string) {
+			o.Ceph.Map.OSDs = nil
+			o.Cluster.Spec.Ceph = &v1alpha1.CephSpec{TakeUp: &v1alpha1.CephTakeUp{FSID: string(o.Cluster.UID), Monitors: []v1alpha1.CephTakeUpMonitor{{Name: "a", Host: "n1"}}}}
+		}, false},
+		"a person names them, and they know it": {func(o *Observation, _ string) {
+			o.Cluster.Spec.Ceph = &v1alpha1.CephSpec{TakeUp: &v1alpha1.CephTakeUp{FSID: string(o.Cluster.UID), Monitors: []v1alpha1.CephTakeUpMonitor{{Name: "a", Host: "n1"}}}}
+		}, true},
 		"that was on record before": {func(o *Observation, _ string) {
 			o.Ceph.Map.OSDs = nil
 			o.Cluster.Annotations[v1alpha1.AnnotationCephFormed] = string(o.Cluster.UID)
@@ -316,7 +369,7 @@ func TestForm_second(t *testing.T) {
 		o.Workloads.Config = bare(o).config()
 		v := New(o)
 		forms := slices.ContainsFunc(v.Whole(nil).Steps, func(s backend.Step) bool { return s.Action() == v1alpha1.ActionFormCeph })
-		if told := strings.Contains(strings.Join(v.plan.waits, " "), "a second one"); forms != tt.forms || told == tt.forms {
+		if told := strings.Contains(strings.Join(v.plan.waits, " "), "The monitors "); forms != tt.forms || told == tt.forms {
 			t.Errorf("%s: forms %t, waits %q", name, forms, v.plan.waits)
 		}
 	}
@@ -325,7 +378,10 @@ func TestForm_second(t *testing.T) {
 // TestPrepared_lostWord: a Cluster that lost nothing but its annotations has them written again, as long as its keys are there.
 func TestPrepared_lostWord(t *testing.T) {
 	for _, keys := range []bool{false, true} {
-		o := restored(t, false, func(o *Observation, _ string) { handled(o) })
+		o := restored(t, false, func(o *Observation, uuid string) {
+			// Nothing but the monitor says that there is a Ceph cluster.
+			o.Suspected["n1/sdb/"+uuid] = osd.Verdict{Kind: osd.Other}
+		})
 		o.World.Members[0].Spec.Ceph.Monitor = &v1alpha1.MemberMonitor{Name: "a", Address: "10.0.0.1"}
 		o.Workloads.Keys = keys
 		if got := among(New(o).Whole(nil).Steps, v1alpha1.ActionPrepareCeph) != ""; got != keys {

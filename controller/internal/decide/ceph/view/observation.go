@@ -4,7 +4,6 @@
 package view
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -137,7 +136,7 @@ type Told struct {
 
 // kept reports whether a person keeps a disk out of all storages.
 func (v *View) kept(u osdrecord.Suspect) bool {
-	return slices.ContainsFunc(slices.Concat(v.seen.World.Members, v.seen.World.OtherMembers), func(m *v1alpha1.Member) bool {
+	return slices.ContainsFunc(v.everyone(), func(m *v1alpha1.Member) bool {
 		return string(m.Spec.Node) == u.Node && slices.ContainsFunc(m.Spec.Retire, u.Device.Retired)
 	})
 }
@@ -166,18 +165,30 @@ func (v *View) Unrecorded() []osdrecord.Unrecorded {
 	if v.seen.Ceph == nil || noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephRemoved) {
 		return nil
 	}
-	return osdrecord.Find(string(v.seen.Cluster.UID), v.seen.Cluster.FSID(), v.seen.Nodes, slices.Concat(v.seen.World.Members, v.seen.World.OtherMembers), v.seen.Ceph.Map)
+	return osdrecord.Find(string(v.seen.Cluster.UID), v.seen.Cluster.FSID(), v.seen.Nodes, v.everyone(), v.seen.Ceph.Map)
 }
 
-// Suspects are the disks that may carry OSDs of the Cluster although no record and no map of its monitors says so: all with a sign of that as long as no record says that its Ceph cluster exists, as after a restore of the API server from a
+// formed reports whether the monitors of the Cluster were seen as a quorum, by its own record. That it is to take up a Ceph cluster says nothing of those that answer.
+func (v *View) formed() bool { return noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephFormed) }
+
+// everyone are the Members of all storages.
+func (v *View) everyone() []*v1alpha1.Member {
+	return slices.Concat(v.seen.World.Members, v.seen.World.OtherMembers)
+}
+
+// Suspects are the disks that may carry OSDs of the Cluster although no record and no map of its monitors says so: all with a sign of that as long as no record says that its monitors were seen, as after a restore of the API server from a
 // backup which is older than its monitors; later those that the spec consents to have wiped.
 func (v *View) Suspects() []osdrecord.Suspect {
 	c := v.seen.Cluster
 	if noted.Is(c, v1alpha1.AnnotationCephRemoved) {
 		return nil
 	}
-	all := osdrecord.Suspects(string(c.UID), c.FSID(), v.seen.Nodes, slices.Concat(v.seen.World.Members, v.seen.World.OtherMembers))
-	if !noted.Formed(c) {
+	var hosts []string
+	for _, h := range v.candidates() {
+		hosts = append(hosts, h.Name)
+	}
+	all := osdrecord.Suspects(c.FSID(), hosts, v.seen.Nodes, v.everyone())
+	if !v.formed() {
 		return all
 	}
 	return slices.DeleteFunc(all, func(u osdrecord.Suspect) bool {
@@ -188,68 +199,15 @@ func (v *View) Suspects() []osdrecord.Suspect {
 // carried is the UUID of the OSD of the Ceph cluster that a disk carries; empty if it carries none. looked: an agent has said what is on the disk, even if that is that nobody can tell.
 func (v *View) carried(u osdrecord.Suspect) (uuid string, looked bool) {
 	verdict, looked := v.seen.Suspected[u.Key()]
+	return carried(verdict, u.Record.UUID), looked && !verdict.Blind
+}
+
+// carried is the UUID of the OSD that a disk carries by the verdict on it for an OSD with a UUID.
+func carried(verdict osd.Verdict, uuid string) string {
 	if verdict.Kind == osd.Ready || verdict.Kind == osd.Unfinished {
-		return u.Record.UUID, true
+		return uuid
 	}
-	return verdict.Carries, looked && !verdict.Blind
-}
-
-// existence is what is known of a Ceph cluster of which nothing is on record.
-type existence struct {
-	// proof says by what it exists; empty if nothing says so.
-	proof string
-	// doubt says why nobody can tell yet; empty if it does not exist. wipes: a person who consents to the wipe of a disk settles that.
-	doubt string
-	wipes bool
-}
-
-// existing says whether a Ceph cluster exists of which nothing is on record. Of a host that does not answer nobody knows what is on its disks.
-func (v *View) existing() existence {
-	switch {
-	case noted.Formed(v.seen.Cluster):
-		return existence{}
-	case v.names():
-		return existence{proof: "PersistentVolumes name volumes in it"}
-	}
-	const unknown = "No monitor makes the Ceph cluster before it is known that none exists: "
-	var e existence
-	for _, u := range v.Suspects() {
-		uuid, looked := v.carried(u)
-		verdict := v.seen.Suspected[u.Key()]
-		switch {
-		case uuid != "":
-			return existence{proof: fmt.Sprintf("disk %s of %s carries an OSD of it", u.Device.Path, u.Node)}
-		case verdict.Blind:
-			e = existence{doubt: fmt.Sprintf(unknown+"the agent of %s is of an earlier version, and cannot say what disk %s carries. Update it.", u.Node, u.Device.Path)}
-		case !looked:
-			e = existence{doubt: fmt.Sprintf(unknown+"the agent of %s has not said what is on disk %s.", u.Node, u.Device.Path)}
-		case verdict.Kind == osd.Unknown && !v.kept(u) && e.doubt == "":
-			e = existence{wipes: true, doubt: fmt.Sprintf(unknown+"disk %s of %s may carry an OSD of it. %s Clear it, have it wiped, take it out, or name it in spec.retire of the Member.", u.Device.Path, u.Node, backend.Sentence(verdict.Message, "Nobody can say what it carries."))}
-		}
-	}
-	for _, n := range v.nodes() {
-		if !v.seen.Nodes[n].Up() && (v.deleting() || v.member(n).DeletionTimestamp.IsZero()) {
-			e = existence{doubt: fmt.Sprintf(unknown+"the agent of %s does not answer. If the host is gone for good, take it off spec.hosts.", n)}
-		}
-	}
-	return e
-}
-
-// second reports whether monitors that were just seen for the first time are those of a second Ceph cluster: disks carry OSDs of the first one, and they know of no OSD at all.
-func (v *View) second(f ceph.Facts) bool {
-	return f.Map != nil && len(f.Map.OSDs) == 0 && slices.ContainsFunc(v.Suspects(), func(u osdrecord.Suspect) bool {
-		uuid, _ := v.carried(u)
-		return uuid != ""
-	})
-}
-
-// unmade says why no monitor makes the Ceph cluster: it exists already, or may exist. It is empty if a monitor may make it.
-func (v *View) unmade() string {
-	e := v.existing()
-	if e.proof == "" {
-		return e.doubt
-	}
-	return fmt.Sprintf("No monitor is made that knows no other: the Ceph cluster %s exists already, since %s. Restore the API server from a younger backup, or name the Ceph cluster and the hosts of its monitors in spec.ceph.takeUp.", v.seen.Cluster.FSID(), e.proof)
+	return verdict.Carries
 }
 
 // forgotten counts the OSDs that the disks of a host may carry, and that are on no record.
@@ -262,17 +220,22 @@ func (v *View) forgotten(host string) (n int) {
 	return n
 }
 
-// mayBeOurs reports whether a disk of a host carries an OSD that is worth something, or looks like an OSD's while nobody says what it carries. It is not wiped, whoever consented to that.
+// others reports whether a disk carries an OSD of the Ceph cluster of another Cluster, which its record may have forgotten.
+func (v *View) others(u osdrecord.Suspect) bool {
+	return slices.ContainsFunc(v.seen.Suspected[u.Key()].FSIDs, func(fsid string) bool { return fsid != v.seen.Cluster.FSID() && v.twin(fsid) != "" })
+}
+
+// mayBeOurs reports whether a disk of a host carries an OSD that is worth something to this Cluster or another one, or looks like an OSD's while nobody says what it carries. It is not wiped, whoever consented to that.
 func (v *View) mayBeOurs(host string) func(decide.Device) bool {
-	formed := noted.Formed(v.seen.Cluster)
+	all := v.everyone()
 	suspects := slices.DeleteFunc(v.Suspects(), func(u osdrecord.Suspect) bool {
 		uuid, looked := v.carried(u)
 		is, _ := v.known(uuid)
 		// What an agent looked at and could not tell is wiped if a person consents to that.
-		return u.Node != host || looked && (uuid == "" || formed && is == ceph.No)
+		return u.Node != host || looked && !v.others(u) && (uuid == "" || v.formed() && is == ceph.No && !osdrecord.OnRecord(all, uuid))
 	})
 	return func(d decide.Device) bool {
-		if formed && !v.mapped() && (d.RefusedFor(v1alpha1.RefusalCeph) || d.RefusedFor(v1alpha1.RefusalEncrypted)) {
+		if noted.Formed(v.seen.Cluster) && !v.mapped() && (d.RefusedFor(v1alpha1.RefusalCeph) || d.RefusedFor(v1alpha1.RefusalEncrypted)) {
 			return true
 		}
 		return slices.ContainsFunc(suspects, func(u osdrecord.Suspect) bool { return u.Device.KernelName == d.KernelName })

@@ -109,11 +109,13 @@ func (v *View) unsaid(p *plan) {
 // facts has the rules about Ceph decide.
 func (v *View) facts(p *plan) {
 	hosts, current := v.hosts(), v.current()
-	formed, seen := noted.Formed(v.seen.Cluster), noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephFormed)
+	formed, seen := noted.Formed(v.seen.Cluster), v.formed()
 	first := slices.IndexFunc(v.seen.Workloads.Daemons, func(w Workload) bool { return w.First })
-	if current.Quorum != nil && !seen && v.second(current) {
-		p.wait("The monitors that answer know of no OSD, and disks carry OSDs of the Ceph cluster: they have made a second one, which is not the Cluster's. Nothing is done to either. Restore the API server from a younger backup, or ask for help.")
-		return
+	if current.Quorum != nil && !seen {
+		if why := v.second(current); why != "" {
+			p.wait("%s", why)
+			return
+		}
 	}
 	if current.Quorum != nil && (!seen || first >= 0) {
 		s := v.whole(v1alpha1.ActionFormCeph, "", "The monitors were seen as a quorum: from now on none is made that knows no other.")
@@ -152,7 +154,7 @@ func (v *View) planMonitors(hosts []ceph.Host, formed bool, f ceph.Facts) ceph.P
 	}
 	w := v.wantedMonitors(v.able(hosts, cephname.DaemonMonitor))
 	w.Next, w.Formed, w.Deployed, w.Unmade = v.next(), formed, &names, v.unmade()
-	w.Exists = v.existing().proof != ""
+	w.Exists = v.existing().Proof != ""
 	if c := v.seen.Cluster; c.TakesUp() && !noted.Is(c, v1alpha1.AnnotationCephFormed) {
 		for _, m := range v.toldOf() {
 			w.Known = append(w.Known, ceph.MonitorRecord{Name: m.Name, Host: string(m.Host)})

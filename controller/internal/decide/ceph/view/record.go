@@ -219,6 +219,8 @@ func (v *View) strangers(host string) (not []string) {
 		is, n := v.known(uuid)
 		switch {
 		case u.Node != host:
+		case v.others(u):
+			not = append(not, u.Device.Path+" carries an OSD of the Ceph cluster of another Cluster, and is not wiped")
 		case uuid == "" && !looked:
 			not = append(not, u.Device.Path+" is not wiped before its agent has said which OSD it carries; an agent of an earlier version cannot")
 		case is == ceph.Yes && !osdrecord.Fits(v.seen.Cluster.FSID(), host, u.Device, uuid):

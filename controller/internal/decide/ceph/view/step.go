@@ -11,6 +11,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
 	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
 )
 
 // Step is one change of a Cluster of type cephfs.
@@ -169,4 +170,22 @@ var actions = map[ceph.Action]string{
 	ceph.RequireRelease: v1alpha1.ActionRequireRelease, ceph.ReplaceOSD: v1alpha1.ActionReplaceOSD, ceph.KeepOSD: v1alpha1.ActionKeepOSD,
 	ceph.AdoptMonitor: v1alpha1.ActionAdoptMonitor,
 	ceph.BlockClient:  v1alpha1.ActionBlockClient, ceph.UnblockClient: v1alpha1.ActionUnblockClient,
+}
+
+// sweepOne has a pod remove the data of a monitor, and tells of one that does not start.
+func (v *View) sweepOne(p *plan, m *v1alpha1.Member, name, why string) {
+	s := v.whole(v1alpha1.ActionRemoveDaemon, "", why)
+	s.Member, s.Daemon = m.Name, cephpod.Daemon{Kind: cephname.DaemonSweep, ID: name, Node: string(m.Spec.Node)}
+	p.step(s)
+	if text := v.seen.Workloads.Sweeps[name]; text != "" {
+		p.wait("On host %s %s", m.Spec.Node, text)
+	}
+}
+
+// offRecord takes a disk off the record that nothing is to be done to. The key that goes is the one that is on record now.
+func (v *View) offRecord(m *v1alpha1.Member, o v1alpha1.MemberOSD, why string) Step {
+	s := v.whole(v1alpha1.ActionZapOSD, "", why)
+	s.Member, s.Ceph = m.Name, ceph.Step{Do: ceph.ZapOSD, Host: string(m.Spec.Node), Path: string(o.Path), UUID: o.UUID, ID: -1}
+	s.Daemon.Secret, s.Purged = o.Secret, o.Purged
+	return s
 }

@@ -39,7 +39,7 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 		h.Finding = backend.Finding{Kind: backend.Busy, Reason: v1alpha1.ReasonPreparing, Message: "its disks are left alone until Ceph says which OSDs it has"}
 		return nil
 	}
-	if e := v.existing(); e.proof != "" || e.doubt != "" && !e.wipes {
+	if e := v.existing(); e.Proof != "" || e.Doubt != "" && !e.Wipes {
 		h.Finding = backend.Finding{Kind: backend.Busy, Reason: v1alpha1.ReasonPreparing, Message: "its disks are left alone. " + v.unmade()}
 		return nil
 	}

@@ -53,8 +53,12 @@ func (v *View) stillAdopts(p *plan) bool {
 		}
 	}
 	c := v.seen.Cluster
-	if !v.mapped() || c.Annotations[v1alpha1.AnnotationRemove] == string(c.UID) {
+	switch {
+	case c.Annotations[v1alpha1.AnnotationRemove] == string(c.UID), !v.mapped() && !v.formed() && !noted.Served(c):
 		return false
+	case !v.mapped():
+		p.wait("Ceph does not say which OSDs it has: one that is on no record would keep what is on its disk.")
+		return true
 	}
 	all := slices.Concat(v.seen.World.Members, v.seen.World.OtherMembers)
 	for _, o := range v.seen.Ceph.Map.OSDs {
@@ -94,21 +98,37 @@ func (v *View) volumes() (names []string, known bool) {
 	return *t.Subvolumes, true
 }
 
-// neverServed reports whether a Cluster without the record that it served can have no volume: Ceph says now that there is no filesystem, or the monitors were never seen and there is
+// neverServed reports whether a Cluster without the record that it served can have no volume: its monitors say now that there is no filesystem, or they were never seen and there is
 // nothing on any disk. The record alone says nothing: it is lost when somebody replaces the Cluster by its manifest.
 func (v *View) neverServed() bool {
-	if t := v.seen.Ceph; t != nil && v.seen.Current {
+	t := v.seen.Ceph
+	if t != nil && v.seen.Current && v.own(t.Map) {
 		ours := func(p ceph.Pool) bool { return p.Name == cephname.PoolData || p.Name == cephname.PoolMetadata }
 		if t.Filesystem == ceph.No || t.Map != nil && !slices.ContainsFunc(t.Map.Pools, ours) {
 			return true
 		}
 	}
-	// Disks that are not on record may have OSDs of it all the same.
-	if noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephFormed) || slices.ContainsFunc(v.disks(), func(d ceph.Disk) bool { return d.Kind != osd.Empty }) {
+	if v.formed() || slices.ContainsFunc(v.disks(), func(d ceph.Disk) bool { return d.Kind != osd.Empty }) {
 		return false
 	}
-	// Of a Cluster that has not begun neither keys nor disks are given up.
+	// Of a Cluster that has not begun neither keys nor disks are given up. Disks that are not on record may have OSDs of it all the same.
 	return !noted.Begun(v.seen.Cluster) || v.unmade() == ""
+}
+
+// own reports whether the monitors that answer are the Cluster's: they were on record as a quorum, or know an OSD on record, and they know each that a disk on record carries. Others may have made a second Ceph cluster, which has no filesystem either.
+func (v *View) own(m *ceph.Map) bool {
+	own := v.formed()
+	for _, member := range v.seen.World.Members {
+		for _, o := range record(member).OSDs {
+			switch known := m != nil && slices.ContainsFunc(m.OSDs, func(x ceph.OSD) bool { return x.UUID == o.UUID }); {
+			case known:
+				own = true
+			case !o.Purged && carried(v.seen.Verdicts[o.UUID], o.UUID) != "":
+				return false
+			}
+		}
+	}
+	return own
 }
 
 // holding names the volumes that keep a Cluster which is being deleted, before anything of it is given up.
@@ -223,16 +243,6 @@ func (v *View) sweep(p *plan) {
 	}
 }
 
-// sweepOne has a pod remove the data of a monitor, and tells of one that does not start.
-func (v *View) sweepOne(p *plan, m *v1alpha1.Member, name, why string) {
-	s := v.whole(v1alpha1.ActionRemoveDaemon, "", why)
-	s.Member, s.Daemon = m.Name, cephpod.Daemon{Kind: cephname.DaemonSweep, ID: name, Node: string(m.Spec.Node)}
-	p.step(s)
-	if text := v.seen.Workloads.Sweeps[name]; text != "" {
-		p.wait("On host %s %s", m.Spec.Node, text)
-	}
-}
-
 // back reports whether a disk of a host that was declared lost is there, and stays on record until it is cleared: it carries an OSD, or one that nobody purged may be on it. Monitors that lost what
 // they knew, or were restored, do not know such an OSD, and its key is worth something as long as its disk is.
 func (v *View) back(node string, o v1alpha1.MemberOSD) bool {
@@ -252,14 +262,6 @@ func (v *View) back(node string, o v1alpha1.MemberOSD) bool {
 		return !o.Purged
 	}
 	return false
-}
-
-// offRecord takes a disk off the record that nothing is to be done to. The key that goes is the one that is on record now.
-func (v *View) offRecord(m *v1alpha1.Member, o v1alpha1.MemberOSD, why string) Step {
-	s := v.whole(v1alpha1.ActionZapOSD, "", why)
-	s.Member, s.Ceph = m.Name, ceph.Step{Do: ceph.ZapOSD, Host: string(m.Spec.Node), Path: string(o.Path), UUID: o.UUID, ID: -1}
-	s.Daemon.Secret, s.Purged = o.Secret, o.Purged
-	return s
 }
 
 // monitorStays says why the data of a monitor cannot be those of one that is gone; empty when they can.

@@ -39,7 +39,8 @@ func deleted(told *Told, kind osd.Kind, annotations map[string]string) Observati
 }
 
 func TestTearDown_withoutTheRecordThatItServed(t *testing.T) {
-	pools := ceph.Facts{Map: &ceph.Map{Pools: []ceph.Pool{{Name: cephname.PoolMetadata}, {Name: cephname.PoolData}}}}
+	osds := []ceph.OSD{{ID: 1, UUID: diskUUID}}
+	pools := ceph.Facts{Map: &ceph.Map{OSDs: osds, Pools: []ceph.Pool{{Name: cephname.PoolMetadata}, {Name: cephname.PoolData}}}}
 	served := map[string]string{v1alpha1.AnnotationCephServed: "u"}
 	tests := map[string]struct {
 		told  *Told
@@ -54,7 +55,8 @@ func TestTearDown_withoutTheRecordThatItServed(t *testing.T) {
 		"there is a volume":             {&Told{Facts: pools, Filesystem: ceph.Yes, Subvolumes: &[]string{"left"}}, osd.Ready, nil, "left"},
 		"there is none":                 {&Told{Facts: pools, Filesystem: ceph.Yes, Subvolumes: &[]string{}}, osd.Ready, nil, ""},
 		"there is no filesystem":        {&Told{Facts: pools, Filesystem: ceph.No}, osd.Ready, nil, ""},
-		"there are no pools":            {&Told{Facts: ceph.Facts{Map: &ceph.Map{}}}, osd.Ready, nil, ""},
+		"there are no pools":            {&Told{Facts: ceph.Facts{Map: &ceph.Map{OSDs: osds}}}, osd.Ready, nil, ""},
+		"they may be those of a second": {&Told{Facts: ceph.Facts{Map: &ceph.Map{}}, Filesystem: ceph.No}, osd.Ready, nil, "nobody can list"},
 		"the disk is empty":             {nil, osd.Empty, nil, ""},
 		"the monitors were there":       {nil, osd.Empty, map[string]string{v1alpha1.AnnotationCephFormed: "u"}, "nobody can list"},
 		"nobody looked at the disk":     {nil, osd.Unknown, nil, "nobody can list"},
@@ -295,13 +297,46 @@ func TestTearDown_unformed(t *testing.T) {
 		if tt.keys {
 			o.Cluster.Annotations = map[string]string{v1alpha1.AnnotationCephKeys: string(o.Cluster.UID)}
 		}
-		o.Ceph, o.Current = nil, false
 		n := o.Nodes["n1"]
 		n.Agent = tt.agent
 		o.Nodes["n1"] = n
 		o.Suspected = map[string]osd.Verdict{"n1/sdb/" + uuid: {Kind: tt.kind}}
-		if got := New(o).holding(); len(got) > 0 != tt.holds {
-			t.Errorf("%s: held by %q", name, got)
+		// Monitors that answer, and have no filesystem and no OSD, may have made a second Ceph cluster: they say nothing of the first one.
+		for _, told := range []*Told{nil, {At: o.Now, Filesystem: ceph.No, Facts: ceph.Facts{Quorum: o.Ceph.Quorum, Map: &ceph.Map{}}}} {
+			o.Ceph, o.Current = told, told != nil
+			if got := New(o).holding(); len(got) > 0 != tt.holds {
+				t.Errorf("%s, monitors answer %t: held by %q", name, told != nil, got)
+			}
+		}
+	}
+	// Without a host nobody can say.
+	o, _ := forgotten(t)
+	now := metav1.NewTime(o.Now)
+	o.Cluster.DeletionTimestamp, o.Cluster.Annotations = &now, map[string]string{v1alpha1.AnnotationCephKeys: string(o.Cluster.UID)}
+	o.World.Members, o.World.Nodes, o.Ceph, o.Current = nil, nil, nil, false
+	if got := New(o).holding(); len(got) == 0 {
+		t.Error("without a Member it is given up")
+	}
+}
+
+// TestNeverServed_strangers: monitors that do not tell of an OSD which a disk on record carries say nothing of the volumes.
+func TestNeverServed_strangers(t *testing.T) {
+	for name, tt := range map[string]struct {
+		osds   []ceph.OSD
+		kind   osd.Kind
+		purged bool
+		want   bool
+	}{
+		"they tell of it":           {[]ceph.OSD{{ID: 1, UUID: diskUUID}}, osd.Ready, false, true},
+		"they do not":               {nil, osd.Ready, false, false},
+		"nor of one that was begun": {nil, osd.Unfinished, false, false},
+		"it was purged":             {nil, osd.Ready, true, true},
+		"the disk carries none":     {nil, osd.Empty, false, true},
+	} {
+		o := deleted(&Told{Filesystem: ceph.No, Facts: ceph.Facts{Map: &ceph.Map{OSDs: tt.osds}}}, tt.kind, map[string]string{v1alpha1.AnnotationCephFormed: "u"})
+		o.World.Members[0].Spec.Ceph.OSDs[0].Purged = tt.purged
+		if got := bare(o).neverServed(); got != tt.want {
+			t.Errorf("%s: %t, want %t", name, got, tt.want)
 		}
 	}
 }

@@ -29,10 +29,10 @@ func Profile() backend.Profile {
 	}
 }
 
-// prefixOf is what the handles of a Cluster's volumes begin with: the FSID, which is that of an earlier Cluster where its Ceph cluster was taken up.
+// prefixOf is what the handles of a Cluster's volumes begin with: the FSID, which is that of an earlier Cluster where its Ceph cluster was taken up. Before that has begun the volumes may be another Cluster's, and hold nothing of this one.
 func prefixOf(s v1alpha1.Storage) string {
 	c, is := s.(*v1alpha1.Cluster)
-	if !is {
+	if !is || !noted.Has(c) {
 		return string(s.GetUID()) + "/"
 	}
 	return c.FSID() + "/"

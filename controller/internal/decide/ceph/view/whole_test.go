@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -268,7 +269,7 @@ func TestVolumesPresent(t *testing.T) {
 	}
 }
 
-// TestProfile_prefix: the volumes of a Cluster that took a Ceph cluster up have handles that begin with the FSID, and not with its UID.
+// TestProfile_prefix: the volumes of a Cluster that took a Ceph cluster up have handles that begin with the FSID, and not with its UID. Before it has begun they may be those of the Cluster that has it, and hold nothing of this one.
 func TestProfile_prefix(t *testing.T) {
 	const uid, earlier = "7a1c6d1e-0000-4000-8000-000000000001", "7a1c6d1e-0000-4000-8000-000000000002"
 	c := &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "files", UID: uid}}
@@ -277,8 +278,12 @@ func TestProfile_prefix(t *testing.T) {
 		t.Errorf("its own: %q", got)
 	}
 	c.Spec.Ceph = &v1alpha1.CephSpec{TakeUp: &v1alpha1.CephTakeUp{FSID: earlier}}
+	if got := of(c); got != uid+"/" {
+		t.Errorf("one that its spec names: %q", got)
+	}
+	c.Annotations = map[string]string{v1alpha1.AnnotationCephTakenUp: uid + "/" + earlier, v1alpha1.AnnotationCephKeys: uid}
 	if got := of(c); got != earlier+"/" {
-		t.Errorf("one that it takes up: %q", got)
+		t.Errorf("one that it took up: %q", got)
 	}
 }
 
@@ -345,7 +350,10 @@ func TestForming(t *testing.T) {
 		if fsid != "" {
 			c.Spec.Ceph.TakeUp = &v1alpha1.CephTakeUp{FSID: fsid}
 		}
-		if got := New(Observation{Cluster: c, Workloads: &Workloads{}}).monitorsReady().Message; !strings.HasPrefix(got, want) {
+		c.Spec.Hosts = []v1alpha1.HostName{"n1"}
+		w := backend.World{Nodes: map[string]backend.Node{"n1": {Name: "n1", Exists: true}}}
+		o := Observation{Cluster: c, World: w, Nodes: map[string]decide.Node{"n1": {Name: "n1", Agent: decide.AgentUp}}, Workloads: &Workloads{}}
+		if got := New(o).monitorsReady().Message; !strings.HasPrefix(got, want) {
 			t.Errorf("FSID %q: %q", fsid, got)
 		}
 	}

@@ -8,13 +8,17 @@ import (
 
 	storagev1 "k8s.io/api/storage/v1"
 
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/ceph/existence"
 	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
+	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/controller/internal/decide/class"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 	"quarry.storage/quarry/pkg/filesystem"
+	"quarry.storage/quarry/pkg/osd"
 )
 
 // options has Ceph told the options of the spec, and which modules its managers run, once for each change of them.
@@ -158,7 +162,9 @@ func (v *View) class() class.Wish {
 // prepared sees to the keys and the configuration, which come before all else. It reports whether they are there.
 func (v *View) prepared(p *plan) bool {
 	w, made := v.seen.Workloads, noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephKeys)
-	if made && !w.Keys {
+	records, _ := v.monitors()
+	// Whatever ran knows the keys that were, be the word of them lost or not.
+	if (made || v.formed() || len(records)+len(w.Daemons) > 0) && !w.Keys {
 		p.wait("The Secret %s in namespace %s is gone. The daemons know the keys that were in it, so none are made anew: restore it.", cephname.Keys(v.seen.Cluster.Name), cephname.Namespace)
 		return false
 	}
@@ -167,7 +173,7 @@ func (v *View) prepared(p *plan) bool {
 		return false
 	}
 	// A Cluster with a monitor on record lost the word that its keys are: it is written again, if they are there.
-	if records, _ := v.monitors(); !made && v.unmade() != "" && (len(records) == 0 || !w.Keys) {
+	if !made && v.unmade() != "" && len(records) == 0 {
 		p.wait("%s", v.unmade())
 		return false
 	}
@@ -182,4 +188,86 @@ func (v *View) prepared(p *plan) bool {
 		p.step(s)
 	}
 	return made
+}
+
+// candidates are the hosts on whose disks OSDs of the Cluster may be: those with a Member that does not leave, and those that the spec wants, whether they are, or can be, members or not.
+func (v *View) candidates() (out []existence.Host) {
+	common := v.seen.Cluster.Common()
+	names := v.nodes()
+	for n, node := range v.seen.World.Nodes {
+		if v.member(n) == nil && backend.Wants(common, node) {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		if m := v.member(n); m == nil || v.deleting() || m.DeletionTimestamp.IsZero() {
+			out = append(out, existence.Host{Name: n, Known: v.seen.World.Nodes[n].Exists, Up: v.seen.Nodes[n].Up()})
+		}
+	}
+	return out
+}
+
+// signs are the disks that may carry OSDs of the Ceph cluster: the suspects, and those on record, which become OSDs only once the monitors were seen.
+func (v *View) signs() (out []existence.Sign) {
+	for _, u := range v.Suspects() {
+		verdict, looked := v.seen.Suspected[u.Key()]
+		out = append(out, existence.Sign{
+			Node: u.Node, Path: u.Device.Path, Carries: carried(verdict, u.Record.UUID), Looked: looked, Blind: verdict.Blind,
+			Unclear: verdict.Kind == osd.Unknown, Why: verdict.Message, Kept: v.kept(u),
+		})
+	}
+	for _, n := range v.nodes() {
+		if !v.seen.Nodes[n].Up() {
+			// The host itself is the doubt.
+			continue
+		}
+		m := v.member(n)
+		for _, o := range record(m).OSDs {
+			verdict, looked := v.seen.Verdicts[o.UUID]
+			d, there := osdrecord.Device(v.seen.Nodes[n], o)
+			s := existence.Sign{
+				Node: n, Path: string(o.Path), Carries: carried(verdict, o.UUID), Looked: looked || !there, Blind: verdict.Blind,
+				Unclear: !there || verdict.Kind == osd.Unknown, Why: verdict.Message, Recorded: true,
+				Kept: slices.ContainsFunc(m.Spec.Retire, func(r v1alpha1.RetiredDevice) bool { return r.Path == o.Path || there && d.Retired(r) }),
+			}
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// existing says whether a Ceph cluster exists of which nothing is on record.
+func (v *View) existing() existence.Finding {
+	if noted.Formed(v.seen.Cluster) {
+		return existence.Finding{}
+	}
+	return existence.Of(existence.Evidence{Named: v.names(), Signs: v.signs(), Hosts: v.candidates()})
+}
+
+// second says why monitors that were just seen for the first time are not taken for the Cluster's; empty if they are. They know of no OSD at all, and disks carry OSDs of the Ceph cluster, or may do so: they have made a second one.
+func (v *View) second(f ceph.Facts) string {
+	if f.Map == nil {
+		return "The monitors answer, and Ceph does not say which OSDs it has: before that nobody knows whether they are the Cluster's."
+	}
+	if len(f.Map.OSDs) > 0 {
+		return ""
+	}
+	e := existence.Of(existence.Evidence{Named: v.names(), Signs: v.signs(), Hosts: v.candidates()})
+	switch {
+	case e.Proof != "":
+		return fmt.Sprintf("The monitors that answer know of no OSD, and %s: they have made a second Ceph cluster, which is not the Cluster's. Nothing is done to either. Restore the API server from a younger backup, or ask for help.", e.Proof)
+	case e.Doubt != "":
+		return "The monitors that answer know of no OSD, and may have made a second Ceph cluster: they are not taken for the Cluster's yet. " + e.Doubt
+	}
+	return ""
+}
+
+// unmade says why no monitor makes the Ceph cluster: it exists already, or may exist. It is empty if a monitor may make it.
+func (v *View) unmade() string {
+	e := v.existing()
+	if e.Proof == "" {
+		return e.Doubt
+	}
+	return fmt.Sprintf("No monitor is made that knows no other: the Ceph cluster %s exists already, since %s. Restore the API server from a younger backup, or name the Ceph cluster and the hosts of its monitors in spec.ceph.takeUp.", v.seen.Cluster.FSID(), e.Proof)
 }
