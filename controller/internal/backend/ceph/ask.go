@@ -259,7 +259,8 @@ func (b *Backend) giveUp(ctx context.Context, s view.Step, c *v1alpha1.Cluster) 
 
 // unused returns an error if a Cluster has volumes, or nobody can say of one that served. A person may say that they are not needed.
 func (b *Backend) unused(ctx context.Context, c *v1alpha1.Cluster) error {
-	if c.Annotations[v1alpha1.AnnotationRemove] == string(c.UID) {
+	// The volumes of a Ceph cluster that a spec names alone are those of the Cluster that has it.
+	if c.Annotations[v1alpha1.AnnotationRemove] == string(c.UID) || !noted.Has(c) {
 		return nil
 	}
 	monitors, err := b.client(c.FSID())
