@@ -77,6 +77,9 @@ const (
 	// Iscsi whose volume group cannot be removed, or a Cluster of type cephfs whose monitors do not answer or whose filesystem has volumes, when its value is
 	// the UID of the object.
 	AnnotationRemove = Group + "/remove"
+	// AnnotationLeaveDisks lets a Cluster of type cephfs that is being deleted go although an OSD is on no record, whose disk keeps what is on it, when its value is the UID of the Cluster. It says
+	// nothing of volumes.
+	AnnotationLeaveDisks = Group + "/leave-disks"
 	// AnnotationLostGroups is on a storage whose members were declared lost; its value is status.lostGroups, joined by commas. A status may
 	// be lost, as in a restore, and no lost group may be taken back because of that.
 	AnnotationLostGroups = Group + "/lost-groups"

@@ -343,17 +343,31 @@ func TestNeverServed_strangers(t *testing.T) {
 
 // TestTearDown_unrecorded: an OSD that the monitors have, and that is on no record, keeps its Cluster until its disk can be cleared, or a person says that it may stay as it is.
 func TestTearDown_unrecorded(t *testing.T) {
-	for _, removes := range []bool{false, true} {
-		told := &Told{Filesystem: ceph.Yes, Subvolumes: &[]string{}, Facts: ceph.Facts{Map: &ceph.Map{OSDs: []ceph.OSD{{ID: 1, UUID: diskUUID}, {ID: 7, UUID: "22222222-2222-3333-4444-555555555555", Host: "n3"}}}}}
+	all := &ceph.Map{OSDs: []ceph.OSD{{ID: 1, UUID: diskUUID}, {ID: 7, UUID: "22222222-2222-3333-4444-555555555555", Host: "n3"}}}
+	for name, tt := range map[string]struct {
+		m     *ceph.Map
+		word  string
+		waits string
+	}{
+		"one is on no record":                    {all, "", "osd.7, which ran on n3, is on no record"},
+		"the volumes are not needed":             {all, v1alpha1.AnnotationRemove, "osd.7, which ran on n3, is on no record"},
+		"its disk may stay":                      {all, v1alpha1.AnnotationLeaveDisks, ""},
+		"nobody says which there are":            {nil, "", "Ceph does not say which OSDs it has"},
+		"nobody says, and nothing is needed":     {nil, v1alpha1.AnnotationRemove, ""},
+		"nobody says, and the disk may stay":     {nil, v1alpha1.AnnotationLeaveDisks, ""},
+		"all that there are is on record":        {&ceph.Map{OSDs: all.OSDs[:1]}, "", ""},
+		"all is on record, and volumes may stay": {&ceph.Map{OSDs: all.OSDs[:1]}, v1alpha1.AnnotationRemove, ""},
+	} {
+		told := &Told{Filesystem: ceph.Yes, Subvolumes: &[]string{}, Facts: ceph.Facts{Map: tt.m}}
 		o := deleted(told, osd.Ready, map[string]string{v1alpha1.AnnotationCephFormed: "u", v1alpha1.AnnotationCephServed: "u"})
-		if removes {
-			o.Cluster.Annotations[v1alpha1.AnnotationRemove] = "u"
+		if tt.word != "" {
+			o.Cluster.Annotations[tt.word] = "u"
 		}
 		v := New(o)
-		waits := strings.Contains(strings.Join(v.plan.waits, " "), "osd.7, which ran on n3, is on no record")
+		waits := strings.Join(v.plan.waits, " ")
 		gives := slices.ContainsFunc(v.plan.steps, func(s Step) bool { return s.Does == v1alpha1.ActionTearDownCeph })
-		if waits == removes || gives != removes {
-			t.Errorf("removes %t: steps %+v, waits %q", removes, v.plan.steps, v.plan.waits)
+		if !strings.Contains(waits, tt.waits) || gives != (tt.waits == "") {
+			t.Errorf("%s: steps %+v, waits %q", name, v.plan.steps, v.plan.waits)
 		}
 	}
 }
