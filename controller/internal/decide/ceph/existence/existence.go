@@ -27,6 +27,8 @@ type Host struct {
 	Name string
 	// Known: Kubernetes has a node of that name. Up: its agent tells what is on its disks.
 	Known, Up bool
+	// Leaving: a person has given the host up, so that its silence leaves no doubt. What its disks carry counts.
+	Leaving bool
 }
 
 // Evidence is what is known of a Ceph cluster that is on no record.
@@ -62,9 +64,10 @@ func Of(e Evidence) Finding {
 	}
 	for _, h := range e.Hosts {
 		switch {
-		case !h.Known && !h.Up:
+		case h.Up || h.Leaving:
+		case !h.Known:
 			f = f.with(Finding{Doubt: fmt.Sprintf(unknown+"host %s is no node of Kubernetes, and its disks may carry OSDs of it. Start the node, or take it off spec.hosts.", h.Name)})
-		case !h.Up:
+		default:
 			f = f.with(Finding{Doubt: fmt.Sprintf(unknown+"the agent of %s does not answer. If the host is gone for good, take it off spec.hosts.", h.Name)})
 		}
 	}

@@ -30,6 +30,7 @@ func TestOf(t *testing.T) {
 		"nobody can tell, and it is kept":  {Evidence{Hosts: []Host{up}, Signs: sign(func(s *Sign) { s.Unclear, s.Kept = true, true })}, "", "", false},
 		"nobody can tell, and on record":   {Evidence{Hosts: []Host{up}, Signs: sign(func(s *Sign) { s.Unclear, s.Recorded = true, true })}, "", "is on record, and may carry an OSD", false},
 		"a host that does not answer":      {Evidence{Hosts: []Host{up, {Name: "n2", Known: true}}}, "", "the agent of n2 does not answer", false},
+		"a host that leaves":               {Evidence{Hosts: []Host{up, {Name: "n2", Known: true, Leaving: true}}}, "", "", false},
 		"a host that is no node":           {Evidence{Hosts: []Host{up, {Name: "n2"}}}, "", "host n2 is no node of Kubernetes", false},
 		"a node that is gone, and answers": {Evidence{Hosts: []Host{{Name: "n2", Up: true}}}, "", "", false},
 		"no host":                          {Evidence{}, "", "no host yet", false},

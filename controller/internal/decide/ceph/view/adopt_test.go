@@ -189,6 +189,9 @@ func TestMadeBefore(t *testing.T) {
 			n.Devices = nil
 			o.Nodes["n1"] = n
 		}, "is on record, and may carry an OSD of it", false},
+		"its host leaves": {func(o *Observation, _ string) {
+			o.World.Members[0].DeletionTimestamp = &metav1.Time{Time: o.Now}
+		}, "disk /dev/sdb of n1 carries an OSD of it", false},
 		"a listed host is no node": {func(o *Observation, uuid string) {
 			o.Suspected["n1/sdb/"+uuid] = osd.Verdict{Kind: osd.Other}
 			o.Cluster.Spec.Hosts, o.World.Nodes["n2"] = append(o.Cluster.Spec.Hosts, "n2"), backend.Node{Name: "n2"}

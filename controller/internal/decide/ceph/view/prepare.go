@@ -190,7 +190,7 @@ func (v *View) prepared(p *plan) bool {
 	return made
 }
 
-// candidates are the hosts on whose disks OSDs of the Cluster may be: those with a Member that does not leave, and those that the spec wants, whether they are, or can be, members or not.
+// candidates are the hosts on whose disks OSDs of the Cluster may be: those with a Member, and those that the spec wants, whether they are, or can be, members or not.
 func (v *View) candidates() (out []existence.Host) {
 	common := v.seen.Cluster.Common()
 	names := v.nodes()
@@ -201,9 +201,9 @@ func (v *View) candidates() (out []existence.Host) {
 	}
 	slices.Sort(names)
 	for _, n := range names {
-		if m := v.member(n); m == nil || v.deleting() || m.DeletionTimestamp.IsZero() {
-			out = append(out, existence.Host{Name: n, Known: v.seen.World.Nodes[n].Exists, Up: v.seen.Nodes[n].Up()})
-		}
+		m := v.member(n)
+		leaves := m != nil && !m.DeletionTimestamp.IsZero() && !v.deleting()
+		out = append(out, existence.Host{Name: n, Known: v.seen.World.Nodes[n].Exists, Up: v.seen.Nodes[n].Up(), Leaving: leaves})
 	}
 	return out
 }
