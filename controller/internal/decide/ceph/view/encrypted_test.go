@@ -38,7 +38,7 @@ func TestEncrypted(t *testing.T) {
 		says   string
 	}{
 		"all are":                           {true, nil, nil, metav1.ConditionTrue, v1alpha1.ReasonDisksEncrypted, "stays where nobody wrote since"},
-		"one is not":                        {true, clear, nil, metav1.ConditionFalse, v1alpha1.ReasonDisksNotEncrypted, "1 of 1"},
+		"one is not":                        {true, clear, nil, metav1.ConditionFalse, v1alpha1.ReasonDisksNotEncrypted, "1 of 1 OSDs were made before the spec wanted encrypted disks, and stay in the clear until their host has left and is listed again: "},
 		"nobody wants it":                   {false, clear, nil, "", "", ""},
 		"the spec does not want it now":     {false, nil, nil, metav1.ConditionTrue, v1alpha1.ReasonEncryptionOff, "stay so"},
 		"nor then, and its key is gone":     {false, nil, gone, metav1.ConditionFalse, v1alpha1.ReasonDiskKeyMissing, "is gone"},

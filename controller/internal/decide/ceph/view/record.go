@@ -156,7 +156,7 @@ func (v *View) encrypted() []metav1.Condition {
 	case wants && total == 0:
 		return []metav1.Condition{no(t, v1alpha1.ReasonPending, "No disk is an OSD yet.")}
 	case wants && len(clear) > 0:
-		return []metav1.Condition{no(t, v1alpha1.ReasonDisksNotEncrypted, fmt.Sprintf("%d of %d OSDs were made before the spec wanted encrypted disks, and stay in the clear until they are replaced: %s", len(clear), total, backend.Shorten(clear, 5)))}
+		return []metav1.Condition{no(t, v1alpha1.ReasonDisksNotEncrypted, fmt.Sprintf("%d of %d OSDs were made before the spec wanted encrypted disks, and stay in the clear until their host has left and is listed again: %s", len(clear), total, backend.Shorten(clear, 5)))}
 	case !wants && (total == 0 || len(clear) > 0):
 		return []metav1.Condition{backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonEncryptionOff, fmt.Sprintf("The spec does not want encrypted disks. %d of %d OSDs are in the clear.", len(clear), total))}
 	case v.seen.Workloads == nil:
