@@ -21,7 +21,7 @@ func TestLvmAndCephfsNeverShareAHost(t *testing.T) {
 	create(t, newCluster("local", nodes[0]))
 	waitReady(t, "local", limitReady)
 	shared := smallCeph("shared", nodes[0], nodes[1])
-	shared.Spec.Ceph.Image = "registry.invalid/ceph/ceph:v20.2.4"
+	shared.Spec.Ceph.Image = imageNone
 	create(t, shared)
 	waitConflict(t, shared.Name, nodes[0], "Cluster local")
 	checkLabel(t, nodes[0], "lvm")

@@ -5,12 +5,14 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,10 +26,12 @@ const (
 	versionNext = "20.2.5"
 	// imageOld has no programs in the lab, and is never to be asked for: Quarry works with no Ceph before 20.
 	imageOld = "quay.io/ceph/ceph:v19.2.3"
+	// imageNone is one that nobody has, of the version that runs.
+	imageNone = "registry.invalid/ceph/ceph:v20.2.4"
 )
 
-// TestCephFSUpgrade changes what the daemons of a Ceph cluster are and where they run, while a pod writes: they get another version and the one before again,
-// monitors become fewer, and the host of the last one leaves. Nothing that was written is lost.
+// TestCephFSUpgrade changes what the daemons of a Ceph cluster are and where they run, while a pod writes: an image that does not start goes no further than to the first of them, they get another version and the one
+// before again, monitors become fewer, and the host of the last one leaves. Nothing that was written is lost.
 func TestCephFSUpgrade(t *testing.T) {
 	needCeph(t)
 	if _, err := tryLab("load", filepath.Join(repoRoot(), "dist", "ceph-next.tar")); err != nil {
@@ -41,6 +45,7 @@ func TestCephFSUpgrade(t *testing.T) {
 	w := keepWriting(t, c, nodes[1], nodes[2])
 
 	t.Run("TooOld", func(t *testing.T) { imageRefused(t, c, before) })
+	t.Run("Broken", func(t *testing.T) { imageStops(t, c, w, before) })
 	if t.Run("Upgrade", func(t *testing.T) { imageChanges(t, c, w, imageNext, versionNext) }) {
 		t.Run("Back", func(t *testing.T) {
 			imageChanges(t, c, w, before, strings.TrimPrefix(before[strings.LastIndexByte(before, ':')+1:], "v"))
@@ -85,6 +90,77 @@ func imageRefused(t *testing.T, c *v1alpha1.Cluster, before string) {
 		t.Errorf("images %v, %v", images, err)
 	}
 	setImage(t, c, before)
+}
+
+// deployed are the daemons of a Cluster, such as mon.a, by the image that they are deployed with.
+func deployed(ctx context.Context, c *v1alpha1.Cluster) (map[string][]string, error) {
+	all := &appsv1.DeploymentList{}
+	if err := kube.List(ctx, all, client.InNamespace(cephname.Namespace), client.MatchingLabels{cephname.LabelFSID: string(c.UID)}); err != nil {
+		return nil, err
+	}
+	out := map[string][]string{}
+	for _, d := range all.Items {
+		image := d.Spec.Template.Spec.Containers[0].Image
+		out[image] = append(out[image], d.Labels[cephname.LabelDaemon]+"."+d.Labels[cephname.LabelID])
+	}
+	return out, nil
+}
+
+// firstWith waits until one daemon has an image, and the next one waits for it. It returns the one.
+func firstWith(t *testing.T, c *v1alpha1.Cluster, image string) (first string) {
+	t.Helper()
+	eventually(t, 5*time.Minute, "one daemon has the image "+image+", and the next one waits", func(ctx context.Context) error {
+		now, err := getCluster(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		have, err := deployed(ctx, c)
+		if err != nil {
+			return err
+		}
+		if len(have[image]) != 1 {
+			return fmt.Errorf("%v; %s", have, waitsOf(now))
+		}
+		first = have[image][0]
+		if !strings.Contains(waitsOf(now), "waits for image "+image+": "+first+" ") {
+			return fmt.Errorf("%s has it; %s", first, waitsOf(now))
+		}
+		t.Log(waitsOf(now))
+		return nil
+	})
+	return first
+}
+
+// imageStops gives the daemons an image that nobody has. One monitor gets it and does not start, so that no other daemon gets it, and the others serve. The image before mends that one.
+func imageStops(t *testing.T, c *v1alpha1.Cluster, w *writer, before string) {
+	setImage(t, c, imageNone)
+	first := firstWith(t, c, imageNone)
+	w.check(t)
+	time.Sleep(30 * time.Second)
+	have, err := deployed(t.Context(), c)
+	if err != nil || len(have) != 2 || !slices.Equal(have[imageNone], []string{first}) || !strings.HasPrefix(first, cephname.DaemonMonitor+".") {
+		t.Errorf("%s was the first, and by now %v have the images; %v", first, have, err)
+	}
+	eventually(t, 2*time.Minute, "the other monitors are the quorum", func(ctx context.Context) error {
+		h, err := healthOf(ctx, c)
+		if err == nil && (len(h.Quorum) != 2 || slices.Contains(h.Quorum, strings.TrimPrefix(first, cephname.DaemonMonitor+"."))) {
+			err = fmt.Errorf("quorum %v", h.Quorum)
+		}
+		return err
+	})
+	setImage(t, c, before)
+	eventually(t, 6*time.Minute, "every daemon has the image before", func(ctx context.Context) error {
+		images, err := imagesOf(ctx, c)
+		if err != nil {
+			return err
+		}
+		have, err := deployed(ctx, c)
+		if err == nil && (len(have) != 1 || !slices.Equal(images, []string{before})) {
+			err = fmt.Errorf("%v; pods with %v", have, images)
+		}
+		return err
+	})
+	waitQuorum(t, c, 3)
 }
 
 // running are the versions that daemons run, by their kind, as "ceph versions" shows them.
@@ -145,16 +221,11 @@ func imageChanges(t *testing.T, c *v1alpha1.Cluster, w *writer, image, version s
 func waitQuorum(t *testing.T, c *v1alpha1.Cluster, want int) (hosts []string) {
 	t.Helper()
 	eventually(t, limitCeph, fmt.Sprintf("%d monitors are the quorum", want), func(ctx context.Context) error {
-		members, err := membersOf(ctx, c.Name)
+		found, err := monitorsOf(ctx, c)
 		if err != nil {
 			return err
 		}
-		hosts = nil
-		for _, m := range members {
-			if m.Spec.Ceph != nil && m.Spec.Ceph.Monitor != nil {
-				hosts = append(hosts, string(m.Spec.Node))
-			}
-		}
+		hosts = slices.Sorted(maps.Keys(found))
 		h, err := healthOf(ctx, c)
 		if err == nil && (len(hosts) != want || len(h.Quorum) != want) {
 			err = fmt.Errorf("on record on %v, quorum %v", hosts, h.Quorum)
