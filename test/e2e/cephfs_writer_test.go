@@ -21,15 +21,15 @@ type writer struct {
 	reader string
 }
 
-// keepWriting has a pod on a node write to a volume of a Cluster. Each line that it prints is about a file that is written through to the disks, with the seconds that this took.
+// keepWriting has a pod on a node write to a volume of a Cluster. Each line that it prints is about a file that is written through to the disks, with the seconds since the one before.
 // Another node reads.
 func keepWriting(t *testing.T, c *v1alpha1.Cluster, node, reader string) *writer {
 	t.Helper()
 	w := &writer{claim: claim(t, c.Name+"-written", c.Name, "128Mi", shared), reader: reader}
 	bound(t, w.claim)
 	w.pod = waitPod(t, pod(t, c.Name+"-writer", node, `cd /data0; put() { dd if=/dev/urandom of=$1 bs=65536 count=1 conv=fsync 2>/dev/null; md5sum $1 > $1.sum; }
-		for i in $(seq 20); do put kept$i; done; touch begun; i=0
-		while [ ! -e stop ]; do i=$((i+1)); s=$(date +%s); put $((i % 20)); echo "done $i took $(($(date +%s) - s))"; sleep 1; done`, w.claim), corev1.PodRunning)
+		for i in $(seq 20); do put kept$i; done; touch begun; i=0; before=$(date +%s)
+		while [ ! -e stop ]; do i=$((i+1)); put $((i % 20)); now=$(date +%s); echo "done $i took $((now - before))"; before=$now; sleep 1; done`, w.claim), corev1.PodRunning)
 	w.check(t)
 	return w
 }
@@ -37,15 +37,21 @@ func keepWriting(t *testing.T, c *v1alpha1.Cluster, node, reader string) *writer
 // check waits until the pod has written three times more, and reads on the other node what it wrote at first.
 func (w *writer) check(t *testing.T) {
 	t.Helper()
-	lines := func() int { return strings.Count(logs(w.pod), "done ") }
-	before := lines()
-	eventually(t, 4*time.Minute, "writing goes on", func(context.Context) error {
-		if n := lines(); n < before+3 {
-			return fmt.Errorf("%d times, and %d before", n, before)
+	goesOn(t, w.pod, "writing", 3)
+	w.read(t, "cat kept*.sum")
+}
+
+// goesOn waits until a pod that works in turns has ended so many more of them.
+func goesOn(t *testing.T, p *corev1.Pod, what string, more int) {
+	t.Helper()
+	_, before := slowest(logs(p))
+	eventually(t, 4*time.Minute, what+" goes on", func(context.Context) error {
+		said := logs(p)
+		if _, n := slowest(said); n < before+more {
+			return fmt.Errorf("%d times, and %d before; the pod said last %q", n, before, lastLine(said))
 		}
 		return nil
 	})
-	w.read(t, "cat kept*.sum")
 }
 
 // read compares files of the volume with the sums that a script prints.
@@ -59,15 +65,15 @@ func (w *writer) read(t *testing.T, sums string) {
 	remove(t, p)
 }
 
-// slowest returns how many seconds the slowest write took so far, of how many.
-func (w *writer) slowest() (slowest, times int) {
-	for line := range strings.Lines(logs(w.pod)) {
+// slowest returns how many seconds the slowest turn took of those that a log tells of, and how many these are.
+func slowest(log string) (most, times int) {
+	for line := range strings.Lines(log) {
 		var i, seconds int
 		if _, err := fmt.Sscanf(line, "done %d took %d", &i, &seconds); err == nil {
-			slowest, times = max(slowest, seconds), times+1
+			most, times = max(most, seconds), times+1
 		}
 	}
-	return slowest, times
+	return most, times
 }
 
 // end stops the writing, compares all files, and removes the volume.
@@ -77,8 +83,8 @@ func (w *writer) end(t *testing.T) {
 	remove(t, waitPod(t, p, corev1.PodSucceeded))
 	waitPod(t, w.pod, corev1.PodSucceeded)
 	w.read(t, "cat *.sum")
-	slowest, times := w.slowest()
-	t.Logf("%d writes, of which the slowest took %d s", times, slowest)
+	most, times := slowest(logs(w.pod))
+	t.Logf("%d writes, of which the slowest took %d s", times, most)
 	remove(t, w.pod)
 	remove(t, w.claim)
 }
