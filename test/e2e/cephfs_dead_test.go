@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -311,19 +312,14 @@ func diskComesBack(t *testing.T, c *v1alpha1.Cluster, w *writer, d *disk) {
 	w.check(t)
 }
 
-// hostRests drains a host in maintenance and switches it off, for longer than Ceph waits before it makes new copies. It makes none, and the host serves again afterwards.
+// hostRests drains a host in maintenance and switches it off, for longer than Ceph waits before it makes new copies. It makes none, no monitor is removed, and the host serves again afterwards.
 func hostRests(t *testing.T, c *v1alpha1.Cluster, w *writer, host string) {
-	flagged := func(want bool) func(context.Context) error {
-		return func(ctx context.Context) error {
-			m, err := mapOf(ctx, c)
-			if err == nil && slices.Contains(m.HostFlags[host], "noout") != want {
-				err = fmt.Errorf("flags %v", m.HostFlags)
-			}
-			return err
-		}
+	monitors, err := monitorsOf(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
 	}
 	update(t, c.Name, func(c *v1alpha1.Cluster) { c.Spec.Maintenance = []v1alpha1.HostName{v1alpha1.HostName(host)} })
-	eventually(t, 3*time.Minute, "Ceph keeps what is on the host in its place", flagged(true))
+	eventually(t, 3*time.Minute, "Ceph keeps what is on the host in its place", func(ctx context.Context) error { return flagged(ctx, c, host, true) })
 	t.Run("Drained", func(t *testing.T) { hostDrains(t, c, w, host) })
 	before, err := mapOf(t.Context(), c)
 	if err != nil {
@@ -342,31 +338,70 @@ func hostRests(t *testing.T, c *v1alpha1.Cluster, w *writer, host string) {
 	lab(t, "node", "kill", host)
 	t.Cleanup(func() { _, _ = tryLab("node", "start", host) }) // It runs already where the test got that far.
 	up, in := before.count()
-	eventually(t, 5*time.Minute, "the OSDs of the host are down", func(ctx context.Context) error {
-		m, err := mapOf(ctx, c)
-		if now, _ := m.count(); err == nil && now != up-own {
-			err = fmt.Errorf("%d of %d are up", now, up)
-		}
-		return err
-	})
+	eventually(t, 5*time.Minute, "the OSDs of the host are down", func(ctx context.Context) error { return osdsUp(ctx, c, up-own) })
 	w.check(t)
 	// Without the flag they would be marked out after a minute.
 	time.Sleep(90 * time.Second)
-	if m, err := mapOf(t.Context(), c); err != nil {
-		t.Error(err)
-	} else if _, now := m.count(); now != in {
-		t.Errorf("%d OSDs are in, and %d before: %+v", now, in, m)
-	}
+	keptWhole(t, c, host, in)
+	monitorsStay(t, c, monitors)
 	lab(t, "node", "start", host)
-	eventually(t, 8*time.Minute, "all OSDs are up", func(ctx context.Context) error {
+	eventually(t, 8*time.Minute, "all OSDs are up", func(ctx context.Context) error { return osdsUp(ctx, c, up) })
+	update(t, c.Name, func(c *v1alpha1.Cluster) { c.Spec.Maintenance = nil })
+	eventually(t, 3*time.Minute, "the flag is gone", func(ctx context.Context) error { return flagged(ctx, c, host, false) })
+	waitCopies(t, c)
+	monitorsStay(t, c, monitors)
+	w.check(t)
+}
+
+// flagged wants the flag noout on the OSDs of a host, or wants it gone.
+func flagged(ctx context.Context, c *v1alpha1.Cluster, host string, want bool) error {
+	m, err := mapOf(ctx, c)
+	if err == nil && slices.Contains(m.HostFlags[host], "noout") != want {
+		err = fmt.Errorf("flags %v", m.HostFlags)
+	}
+	return err
+}
+
+// osdsUp wants so many OSDs up.
+func osdsUp(ctx context.Context, c *v1alpha1.Cluster, want int) error {
+	m, err := mapOf(ctx, c)
+	if up, _ := m.count(); err == nil && up != want {
+		err = fmt.Errorf("%d are up, and %d are to be", up, want)
+	}
+	return err
+}
+
+// keptWhole wants that a host in maintenance which is off keeps the flag, that no OSD was marked out, and that a metadata server serves on another host.
+func keptWhole(t *testing.T, c *v1alpha1.Cluster, host string, in int) {
+	t.Helper()
+	eventually(t, 2*time.Minute, "the host that is off keeps its place", func(ctx context.Context) error {
 		m, err := mapOf(ctx, c)
-		if now, _ := m.count(); err == nil && now != up {
-			err = fmt.Errorf("%d of %d are up", now, up)
+		if err != nil {
+			return err
+		}
+		if _, now := m.count(); now != in || !slices.Contains(m.HostFlags[host], "noout") {
+			return fmt.Errorf("%d OSDs are in, and %d before: %+v", now, in, m)
+		}
+		serving, err := metadataHost(ctx, c)
+		if err == nil && serving == host {
+			err = errors.New("the metadata server of the host that is off counts as the one that serves")
 		}
 		return err
 	})
-	update(t, c.Name, func(c *v1alpha1.Cluster) { c.Spec.Maintenance = nil })
-	eventually(t, 3*time.Minute, "the flag is gone", flagged(false))
-	waitCopies(t, c)
-	w.check(t)
+}
+
+// monitorsStay wants the monitors on record that were, and all of them in the quorum.
+func monitorsStay(t *testing.T, c *v1alpha1.Cluster, want map[string]string) {
+	t.Helper()
+	eventually(t, 3*time.Minute, "the monitors are those that were", func(ctx context.Context) error {
+		now, err := monitorsOf(ctx, c)
+		if err != nil {
+			return err
+		}
+		h, err := healthOf(ctx, c)
+		if err == nil && (!maps.Equal(now, want) || len(h.Quorum) != len(want)) {
+			err = fmt.Errorf("on record are %v, and %v were; quorum %v", now, want, h.Quorum)
+		}
+		return err
+	})
 }

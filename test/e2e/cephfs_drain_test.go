@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -69,13 +68,7 @@ func hostDrains(t *testing.T, c *v1alpha1.Cluster, w *writer, host string) {
 			t.Errorf("the pod %s of an OSD was not evicted", uid)
 		}
 	}
-	eventually(t, limitCeph, "all OSDs are up again", func(ctx context.Context) error {
-		m, err := mapOf(ctx, c)
-		if up, _ := m.count(); err == nil && up != had {
-			err = fmt.Errorf("%d are up, and %d before", up, had)
-		}
-		return err
-	})
+	eventually(t, limitCeph, "all OSDs are up again", func(ctx context.Context) error { return osdsUp(ctx, c, had) })
 	waitCopies(t, c)
 	w.check(t)
 }
