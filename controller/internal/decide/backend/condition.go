@@ -67,7 +67,7 @@ func (s Summary) Conditions() []metav1.Condition {
 	facts = append(facts, s.Whole.Facts...)
 	facts = append(facts, s.classReady(), s.csiReady())
 	ready := s.ready(facts)
-	return append(append(facts, s.Whole.Warnings...), ready)
+	return append(slices.Concat(facts, s.Whole.Warnings, s.Whole.Risks), ready)
 }
 
 // Condition makes a condition.

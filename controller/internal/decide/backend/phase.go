@@ -17,7 +17,8 @@ func (s Summary) Phase() v1alpha1.Phase {
 	switch {
 	case s.Deleting:
 		return v1alpha1.PhaseDeleting
-	case s.Class.Conflict != "",
+	case s.Whole.Failing,
+		s.Class.Conflict != "",
 		s.Class.Failed != "" && !s.Class.Exists,
 		worst == Bad && !serves && !s.moving(),
 		s.has(metav1.ConditionFalse) && !s.Class.Exists && !members:
@@ -107,7 +108,7 @@ func (s Summary) Message() string {
 	if s.Driver.Failed != "" && !s.Deleting {
 		lines = append(lines, s.Driver.Failed)
 	}
-	for _, c := range slices.Concat(s.Whole.Facts, s.Whole.Warnings) {
+	for _, c := range slices.Concat(s.Whole.Facts, s.Whole.Warnings, s.Whole.Risks) {
 		if c.Status != metav1.ConditionTrue {
 			lines = append(lines, c.Message)
 		}

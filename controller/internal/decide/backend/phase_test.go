@@ -3,6 +3,7 @@ package backend
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,6 +34,40 @@ func TestSummary_notesAreTold(t *testing.T) {
 	s.Whole.Notes = []string{"A field says nothing."}
 	if s.Phase() != v1alpha1.PhaseWarning || s.Message() != "A field says nothing." {
 		t.Errorf("%s: %q", s.Phase(), s.Message())
+	}
+}
+
+// TestSummary_failing: what has failed by its own word is Failed, even if volumes were made before. A risk that the spec asks for is told, and changes no phase.
+func TestSummary_failing(t *testing.T) {
+	broken := []metav1.Condition{Condition(v1alpha1.ConditionCephHealthy, metav1.ConditionFalse, v1alpha1.ReasonCephError, "HEALTH_ERR")}
+	risk := []metav1.Condition{Condition(v1alpha1.ConditionCopiesSafe, metav1.ConditionFalse, v1alpha1.ReasonFewCopies, "There is one copy.")}
+	for name, tt := range map[string]struct {
+		whole    Whole
+		deleting bool
+		want     v1alpha1.Phase
+		ready    metav1.ConditionStatus
+		message  string
+	}{
+		"a fact is not so":          {Whole{Serves: true, Facts: broken}, false, v1alpha1.PhaseWarning, metav1.ConditionFalse, "HEALTH_ERR"},
+		"it has failed":             {Whole{Serves: true, Facts: broken, Failing: true}, false, v1alpha1.PhaseFailed, metav1.ConditionFalse, "HEALTH_ERR"},
+		"the same, and it goes":     {Whole{Serves: true, Facts: broken, Failing: true}, true, v1alpha1.PhaseDeleting, metav1.ConditionFalse, "HEALTH_ERR"},
+		"a warning":                 {Whole{Serves: true, Warnings: risk}, false, v1alpha1.PhaseWarning, metav1.ConditionTrue, "There is one copy."},
+		"a risk that was asked for": {Whole{Serves: true, Risks: risk}, false, v1alpha1.PhaseRunning, metav1.ConditionTrue, "There is one copy."},
+	} {
+		s := summaryOf(hostOf("n1"))
+		s.Class.Exists, s.Whole, s.Deleting = true, tt.whole, tt.deleting
+		conditions := s.Conditions()
+		if got := s.Phase(); got != tt.want || s.Message() != tt.message {
+			t.Errorf("%s: %s, message %q", name, got, s.Message())
+		}
+		for _, c := range slices.Concat(tt.whole.Facts, tt.whole.Warnings, tt.whole.Risks) {
+			if told := meta.FindStatusCondition(conditions, c.Type); told == nil || told.Reason != c.Reason {
+				t.Errorf("%s: condition %s is %+v", name, c.Type, told)
+			}
+		}
+		if ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady); ready.Status != tt.ready {
+			t.Errorf("%s: %+v", name, ready)
+		}
 	}
 }
 

@@ -98,10 +98,12 @@ type Whole struct {
 	// Serves is true when volumes can be made, so that a StorageClass is wanted. Pending says what that waits for.
 	Serves  bool
 	Pending string
+	// Failing is true when the whole has failed by its own word, even if its StorageClass exists.
+	Failing bool
 	// Class is what the backend wants of the StorageClass.
 	Class class.Wish
-	// Facts are conditions that Ready depends on, Warnings those that it does not.
-	Facts, Warnings []metav1.Condition
+	// Facts are conditions that Ready depends on, Warnings those that it does not. Risks are shown like Warnings, and change no phase: the spec asks for them.
+	Facts, Warnings, Risks []metav1.Condition
 	// Notes are sentences about fields of the spec that say nothing. All else works.
 	Notes []string
 	// Wake is when the storage has to be looked at again even if nothing happens; 0 leaves that to the engine.

@@ -36,10 +36,17 @@ func (v *View) Whole([]backend.HostHealth) backend.Whole {
 	healthy := v.healthy()
 	if healthy.Reason == v1alpha1.ReasonCephError {
 		w.Facts = append(w.Facts, healthy)
+		// Groups that serve nothing are told as an error as well, and Ceph itself only warns of them.
+		w.Failing = served && v.seen.Ceph.Health == "HEALTH_ERR"
 	} else {
 		w.Warnings = append(w.Warnings, healthy)
 	}
-	w.Warnings = append(w.Warnings, v.configured(), v.upgraded(), v.copies(), v.blocklist())
+	w.Warnings = append(w.Warnings, v.configured(), v.upgraded(), v.blocklist())
+	if copies, asked := v.copies(); asked {
+		w.Risks = append(w.Risks, copies)
+	} else {
+		w.Warnings = append(w.Warnings, copies)
+	}
 	w.Warnings = append(w.Warnings, v.encrypted()...)
 	return w
 }
@@ -190,46 +197,57 @@ func (v *View) configured() metav1.Condition {
 	return yes(t, v1alpha1.ReasonCephConfigured, "Ceph took every option of the spec.")
 }
 
-func (v *View) copies() metav1.Condition {
+// copies says whether there are as many copies of everything as survive one loss. asked: it is False by what the spec asks for, and by nothing else.
+func (v *View) copies() (c metav1.Condition, asked bool) {
 	const t = v1alpha1.ConditionCopiesSafe
 	if v.deleting() {
 		// No host stays, which says nothing about the copies that there are.
-		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "The Cluster is being deleted.")
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "The Cluster is being deleted."), false
 	}
-	n := v.replicas()
-	if risk := ceph.Risk(n); risk != "" {
-		return no(t, v1alpha1.ReasonFewCopies, risk)
+	n, spec := v.replicas(), v.seen.Cluster.Spec.Ceph
+	c, asked = v.complete(n)
+	switch risk := ceph.Risk(n); {
+	case risk == "":
+	case c.Status == metav1.ConditionFalse && c.Reason != v1alpha1.ReasonPending && !asked:
+		c.Message = risk + " " + c.Message
+	default:
+		return no(t, v1alpha1.ReasonFewCopies, risk), spec != nil && spec.Replicas > 0
 	}
+	return c, asked
+}
+
+// complete says whether n copies of everything are there, each on another host. asked: only the spec allows that copies share a host.
+func (v *View) complete(n int) (c metav1.Condition, asked bool) {
+	const t = v1alpha1.ConditionCopiesSafe
 	told := v.seen.Ceph
 	if told == nil || told.Map == nil {
-		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "Ceph has not said yet which pools there are.")
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "Ceph has not said yet which pools there are."), false
 	}
 	if len(told.Map.Pools) == 0 {
-		return no(t, v1alpha1.ReasonPending, v.later("The pools are not made yet."))
+		return no(t, v1alpha1.ReasonPending, v.later("The pools are not made yet.")), false
 	}
 	for _, pool := range told.Map.Pools {
 		if pool.Size < n {
-			return no(t, v1alpha1.ReasonFewCopies, v.later(fmt.Sprintf("Pool %s keeps %d copies of everything, not %d.", pool.Name, pool.Size, n)))
+			return no(t, v1alpha1.ReasonFewCopies, v.later(fmt.Sprintf("Pool %s keeps %d copies of everything, not %d.", pool.Name, pool.Size, n))), false
 		}
 	}
 	switch g := told.Groups; {
 	case v.old():
-		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonCephUnreachable, "Nobody can say which copies are there."+v.stale())
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonCephUnreachable, "Nobody can say which copies are there."+v.stale()), false
 	case g == nil:
-		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "Which copies are there cannot be read: "+backend.Cut(told.Problem, 512))
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "Which copies are there cannot be read: "+backend.Cut(told.Problem, 512)), false
 	case g.Short > 0:
 		return no(t, v1alpha1.ReasonCopiesMissing, fmt.Sprintf(
-			"%d of %d placement groups lack copies now, or have damaged ones; %d copies of objects are missing. Ceph makes missing ones anew where it has places for them.", g.Short, g.Total, g.Degraded))
+			"%d of %d placement groups lack copies now, or have damaged ones; %d copies of objects are missing. Ceph makes missing ones anew where it has places for them.", g.Short, g.Total, g.Degraded)), false
+	case v.shareHost():
+		return no(t, v1alpha1.ReasonCopiesShareHost, fmt.Sprintf("There are %d copies of everything, and all copies of something may be on one host: it is not served while that is away, and is lost with it.", n)+v.stale()), true
 	}
-	return v.apart(n)
+	return v.apart(n), false
 }
 
-// apart says whether copies, of which there are n, may share a host.
+// apart says whether copies, of which there are n, may share a host by the rule of a pool.
 func (v *View) apart(n int) metav1.Condition {
 	const t = v1alpha1.ConditionCopiesSafe
-	if v.shareHost() {
-		return no(t, v1alpha1.ReasonCopiesShareHost, fmt.Sprintf("There are %d copies of everything, and all copies of something may be on one host: it is not served while that is away, and is lost with it.", n)+v.stale())
-	}
 	for _, pool := range v.seen.Ceph.Map.Pools {
 		switch v.seen.Ceph.Map.Domains[pool.Name] {
 		case domainOSD:

@@ -46,6 +46,36 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
+// TestWhole_failing: a Cluster that served has failed while Ceph says so now. A risk that its spec asks for is no warning.
+func TestWhole_failing(t *testing.T) {
+	for name, tt := range map[string]struct {
+		health string
+		checks []string
+		change func(*Observation)
+		want   bool
+	}{
+		"it is well":                 {"HEALTH_OK", nil, nil, false},
+		"it warns":                   {"HEALTH_WARN", []string{"OSD_DOWN: 1 osds down"}, nil, false},
+		"groups that serve nothing":  {"HEALTH_WARN", []string{"PG_AVAILABILITY: 9 pgs inactive"}, nil, false},
+		"it has failed":              {"HEALTH_ERR", nil, nil, true},
+		"the filesystem is not made": {"HEALTH_ERR", nil, func(o *Observation) { delete(o.Cluster.Annotations, v1alpha1.AnnotationCephServed) }, false},
+		"it does not answer": {"HEALTH_ERR", nil, func(o *Observation) {
+			o.Current, o.Asking, o.Now = false, "The monitors do not answer.", o.Now.Add(time.Hour)
+		}, false},
+	} {
+		o := joined(v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{Replicas: 1}})
+		o.Ceph.Health, o.Ceph.Checks, o.Ceph.Map.Pools = tt.health, tt.checks, []ceph.Pool{{Name: "p", Size: 1}}
+		if tt.change != nil {
+			tt.change(&o)
+		}
+		w := New(o).Whole(nil)
+		copies := func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionCopiesSafe }
+		if w.Failing != tt.want || !slices.ContainsFunc(w.Risks, copies) || slices.ContainsFunc(w.Warnings, copies) {
+			t.Errorf("%s: failing %t, risks %+v", name, w.Failing, w.Risks)
+		}
+	}
+}
+
 // TestExpected_alerts: the rules for alerts pass over the same warnings as the condition, and the one of pgPolicy: legacy.
 func TestExpected_alerts(t *testing.T) {
 	rules, err := os.ReadFile("../../../../../deploy/optional/ceph-alerts.yaml")
@@ -110,6 +140,11 @@ func TestCopies(t *testing.T) {
 		told.Groups = g
 		return told
 	}
+	short := func(size int) *Told {
+		told := pools(size)
+		told.Groups = &ceph.Groups{Total: 9, Clean: 8, Short: 1}
+		return told
+	}
 	apart := func(domains map[string]string) *Told {
 		told := pools(3)
 		told.Map.Domains = domains
@@ -120,30 +155,40 @@ func TestCopies(t *testing.T) {
 		told     *Told
 		want     metav1.ConditionStatus
 		reason   string
+		asked    bool
 	}{
-		"every pool has them":   {3, pools(3, 3), metav1.ConditionTrue, v1alpha1.ReasonCopiesSafe},
-		"more than are wanted":  {3, pools(4), metav1.ConditionTrue, v1alpha1.ReasonCopiesSafe},
-		"one has fewer":         {3, pools(3, 2), metav1.ConditionFalse, v1alpha1.ReasonFewCopies},
-		"two are wanted":        {2, pools(2, 2), metav1.ConditionFalse, v1alpha1.ReasonFewCopies},
-		"there is no pool":      {3, pools(), metav1.ConditionFalse, v1alpha1.ReasonPending},
-		"copies are missing":    {3, groups(&ceph.Groups{Total: 9, Clean: 8, Short: 1}), metav1.ConditionFalse, v1alpha1.ReasonCopiesMissing},
-		"copies only move":      {3, groups(&ceph.Groups{Total: 9, Clean: 8}), metav1.ConditionTrue, v1alpha1.ReasonCopiesSafe},
-		"copies share a host":   {3, apart(map[string]string{"p": "osd"}), metav1.ConditionFalse, v1alpha1.ReasonCopiesShareHost},
-		"copies share no rack":  {3, apart(map[string]string{"p": "rack"}), metav1.ConditionTrue, v1alpha1.ReasonCopiesSafe},
-		"nobody knows the rule": {3, apart(nil), metav1.ConditionUnknown, v1alpha1.ReasonPending},
-		"nobody knows":          {3, groups(nil), metav1.ConditionUnknown, v1alpha1.ReasonPending},
-		"nobody was asked":      {3, nil, metav1.ConditionUnknown, v1alpha1.ReasonPending},
+		"every pool has them":   {3, pools(3, 3), metav1.ConditionTrue, v1alpha1.ReasonCopiesSafe, false},
+		"more than are wanted":  {3, pools(4), metav1.ConditionTrue, v1alpha1.ReasonCopiesSafe, false},
+		"one has fewer":         {3, pools(3, 2), metav1.ConditionFalse, v1alpha1.ReasonFewCopies, false},
+		"two are wanted":        {2, pools(2, 2), metav1.ConditionFalse, v1alpha1.ReasonFewCopies, true},
+		"there is no pool":      {3, pools(), metav1.ConditionFalse, v1alpha1.ReasonPending, false},
+		"copies are missing":    {3, groups(&ceph.Groups{Total: 9, Clean: 8, Short: 1}), metav1.ConditionFalse, v1alpha1.ReasonCopiesMissing, false},
+		"copies only move":      {3, groups(&ceph.Groups{Total: 9, Clean: 8}), metav1.ConditionTrue, v1alpha1.ReasonCopiesSafe, false},
+		"copies share a host":   {3, apart(map[string]string{"p": "osd"}), metav1.ConditionFalse, v1alpha1.ReasonCopiesShareHost, false},
+		"copies share no rack":  {3, apart(map[string]string{"p": "rack"}), metav1.ConditionTrue, v1alpha1.ReasonCopiesSafe, false},
+		"nobody knows the rule": {3, apart(nil), metav1.ConditionUnknown, v1alpha1.ReasonPending, false},
+		"nobody knows":          {3, groups(nil), metav1.ConditionUnknown, v1alpha1.ReasonPending, false},
+		"nobody was asked":      {3, nil, metav1.ConditionUnknown, v1alpha1.ReasonPending, false},
+		"two, and one is there": {2, pools(2, 1), metav1.ConditionFalse, v1alpha1.ReasonFewCopies, false},
+		"two, and some are not": {2, short(2), metav1.ConditionFalse, v1alpha1.ReasonCopiesMissing, false},
+		"two, on one host":      {2, apart(map[string]string{"p": "osd"}), metav1.ConditionFalse, v1alpha1.ReasonCopiesShareHost, false},
+		"two, nobody was asked": {2, nil, metav1.ConditionFalse, v1alpha1.ReasonFewCopies, true},
+		"nobody asks for one":   {0, pools(1), metav1.ConditionFalse, v1alpha1.ReasonFewCopies, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &v1alpha1.Cluster{Spec: v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{Replicas: test.replicas}}}
 			v := &View{seen: Observation{Cluster: c, Ceph: test.told}}
 			gone := c.DeepCopy()
 			gone.DeletionTimestamp = &metav1.Time{Time: time.Unix(1e9, 0)}
-			if got := (&View{seen: Observation{Cluster: gone, Ceph: test.told}}).copies(); got.Status != metav1.ConditionUnknown {
+			if got, asked := (&View{seen: Observation{Cluster: gone, Ceph: test.told}}).copies(); got.Status != metav1.ConditionUnknown || asked {
 				t.Errorf("while it is being deleted: %+v", got)
 			}
-			if got := v.copies(); got.Status != test.want || got.Reason != test.reason {
-				t.Errorf("got %+v", got)
+			got, asked := v.copies()
+			if got.Status != test.want || got.Reason != test.reason || asked != test.asked {
+				t.Errorf("asked for %t, got %+v", asked, got)
+			}
+			if risk := ceph.Risk(int(test.replicas)); !strings.HasPrefix(got.Message, risk) {
+				t.Errorf("the risk is not told: %q", got.Message)
 			}
 		})
 	}
@@ -192,7 +237,7 @@ func TestCopies_old(t *testing.T) {
 	} {
 		told := &Told{At: now.Add(-tt.age), Facts: ceph.Facts{Map: &ceph.Map{Pools: []ceph.Pool{{Name: "p", Size: 3}}, Domains: map[string]string{"p": "host"}}, Groups: &ceph.Groups{Total: 9, Clean: 9}}}
 		c := &v1alpha1.Cluster{Spec: v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{Replicas: 3}}}
-		if got := (&View{seen: Observation{Cluster: c, Ceph: told, Asking: tt.asking, Now: now}}).copies(); got.Status != tt.want {
+		if got, _ := (&View{seen: Observation{Cluster: c, Ceph: told, Asking: tt.asking, Now: now}}).copies(); got.Status != tt.want {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -205,20 +250,21 @@ func TestCopies_shared(t *testing.T) {
 		domain v1alpha1.FailureDomain
 		want   int
 		reason string
+		asked  bool
 	}{
-		"one host, by hosts":              {4, v1alpha1.FailureDomainHost, 1, v1alpha1.ReasonFewCopies},
-		"one host, by disks":              {4, v1alpha1.FailureDomainOSD, 3, v1alpha1.ReasonCopiesShareHost},
-		"two disks":                       {2, v1alpha1.FailureDomainOSD, 2, v1alpha1.ReasonFewCopies},
-		"no disk is on record":            {0, v1alpha1.FailureDomainOSD, 1, v1alpha1.ReasonFewCopies},
-		"nobody said what is to be apart": {4, "", 1, v1alpha1.ReasonFewCopies},
+		"one host, by hosts":              {4, v1alpha1.FailureDomainHost, 1, v1alpha1.ReasonFewCopies, false},
+		"one host, by disks":              {4, v1alpha1.FailureDomainOSD, 3, v1alpha1.ReasonCopiesShareHost, true},
+		"two disks":                       {2, v1alpha1.FailureDomainOSD, 2, v1alpha1.ReasonFewCopies, false},
+		"no disk is on record":            {0, v1alpha1.FailureDomainOSD, 1, v1alpha1.ReasonFewCopies, false},
+		"nobody said what is to be apart": {4, "", 1, v1alpha1.ReasonFewCopies, false},
 	} {
 		o := joined(v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{FailureDomain: tt.domain}})
 		r := o.World.Members[0].Spec.Ceph
 		r.OSDs = slices.Repeat(r.OSDs, tt.disks)
 		o.Ceph.Map.Pools = []ceph.Pool{{Name: "p", Size: tt.want}}
 		v := bare(o)
-		if got := v.copies(); v.replicas() != tt.want || got.Status != metav1.ConditionFalse || got.Reason != tt.reason {
-			t.Errorf("%s: %d copies, %+v", name, v.replicas(), got)
+		if got, asked := v.copies(); v.replicas() != tt.want || got.Status != metav1.ConditionFalse || got.Reason != tt.reason || asked != tt.asked {
+			t.Errorf("%s: %d copies, asked for %t, %+v", name, v.replicas(), asked, got)
 		}
 		if shared := strings.Contains(v.config(), "osd_crush_chooseleaf_type = 0"); shared != (tt.domain == v1alpha1.FailureDomainOSD) {
 			t.Errorf("%s: the configuration has it: %t", name, shared)
