@@ -16,6 +16,11 @@ type MemberDevice struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	OSD *int32 `json:"osd,omitempty"`
+	// OSDState is what Ceph said last of the OSD on the device: whether its daemon runs (up or down), and whether data are placed on it (in or out). Absent
+	// while it never ran, and of other storage.
+	// +optional
+	// +kubebuilder:validation:Enum=up-in;up-out;down-in;down-out
+	OSDState OSDState `json:"osdState,omitempty"`
 	// Size of the device.
 	// +optional
 	Size resource.Quantity `json:"size,omitempty"`
@@ -26,6 +31,17 @@ type MemberDevice struct {
 	// +optional
 	MissingSince *metav1.Time `json:"missingSince,omitempty"`
 }
+
+// OSDState says whether the daemon of an OSD runs, and whether data are placed on it.
+type OSDState string
+
+// States of an OSD.
+const (
+	OSDUpIn    OSDState = "up-in"
+	OSDUpOut   OSDState = "up-out"
+	OSDDownIn  OSDState = "down-in"
+	OSDDownOut OSDState = "down-out"
+)
 
 // DeviceState says whether a device of a member is there.
 type DeviceState string

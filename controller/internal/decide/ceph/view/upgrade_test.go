@@ -233,3 +233,23 @@ func TestNumber(t *testing.T) {
 		t.Errorf("another disk at its path has the number %d", *got)
 	}
 }
+
+// TestOSDState: each disk of a Member says how the OSD on it is. Until Ceph tells of its OSDs, it says what was said last.
+func TestOSDState(t *testing.T) {
+	for want, osd := range map[v1alpha1.OSDState]ceph.OSD{
+		v1alpha1.OSDUpIn: {Up: true, In: true}, v1alpha1.OSDUpOut: {Up: true}, v1alpha1.OSDDownIn: {In: true}, v1alpha1.OSDDownOut: {}, "": {New: true, In: true},
+	} {
+		o := joined(v1alpha1.ClusterSpec{})
+		osd.ID, osd.UUID, osd.Host = 1, diskUUID, "n1"
+		o.Ceph.Map.OSDs = []ceph.OSD{osd}
+		m := o.World.Members[0]
+		m.Status.Devices = New(o).devices("n1", record(m))
+		if got := m.Status.Devices[0].OSDState; got != want {
+			t.Errorf("%+v: %q", osd, got)
+		}
+		o.Ceph, o.Current = nil, false
+		if got := New(o).devices("n1", record(m))[0].OSDState; got != want {
+			t.Errorf("%+v, before Ceph was asked: %q", osd, got)
+		}
+	}
+}

@@ -231,7 +231,7 @@ func (v *View) devices(node string, r v1alpha1.MemberCeph) []v1alpha1.MemberDevi
 		if d.Identity == "" {
 			d.Identity = o.Serial
 		}
-		d.OSD = v.number(node, o, d)
+		d.OSD, d.OSDState = v.said(node, o, d)
 		if n := v.seen.Nodes[node]; n.Up() {
 			if _, there := osdrecord.Device(n, o); !there {
 				d.State = v1alpha1.DeviceMissing
@@ -247,23 +247,38 @@ func (v *View) devices(node string, r v1alpha1.MemberCeph) []v1alpha1.MemberDevi
 	return out
 }
 
-// number is that of the OSD of a disk. Until Ceph says which OSDs there are, it is what was said last of the disk.
-func (v *View) number(node string, o v1alpha1.MemberOSD, disk v1alpha1.MemberDevice) *int32 {
+// said is the number of the OSD of a disk, and how it is. Until Ceph says which OSDs there are, it is what was said last of the disk.
+func (v *View) said(node string, o v1alpha1.MemberOSD, disk v1alpha1.MemberDevice) (*int32, v1alpha1.OSDState) {
 	if t := v.seen.Ceph; t != nil && t.Map != nil {
 		if i := slices.IndexFunc(t.Map.OSDs, func(x ceph.OSD) bool { return x.UUID == o.UUID }); i >= 0 {
-			return new(int32(t.Map.OSDs[i].ID))
+			return new(int32(t.Map.OSDs[i].ID)), state(t.Map.OSDs[i])
 		}
-		return nil
+		return nil, ""
 	}
 	if m := v.member(node); m != nil {
 		for _, d := range m.Status.Devices {
 			// Another disk may have its path.
 			if d.Path == disk.Path && d.Identity == disk.Identity {
-				return d.OSD
+				return d.OSD, d.OSDState
 			}
 		}
 	}
-	return nil
+	return nil, ""
+}
+
+// state is how an OSD is; empty for one that never ran.
+func state(o ceph.OSD) v1alpha1.OSDState {
+	switch {
+	case o.New:
+		return ""
+	case o.Up && o.In:
+		return v1alpha1.OSDUpIn
+	case o.Up:
+		return v1alpha1.OSDUpOut
+	case o.In:
+		return v1alpha1.OSDDownIn
+	}
+	return v1alpha1.OSDDownOut
 }
 
 // asking is how soon to look again while Ceph is being asked, and every while nothing happens.
