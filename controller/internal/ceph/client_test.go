@@ -48,6 +48,9 @@ func TestDo(t *testing.T) {
 	pool := func(size, least int) func(*cephtest.Cluster) {
 		return func(c *cephtest.Cluster) { c.Pools = []cephtest.Pool{{Name: "data", Size: size, MinSize: least}} }
 	}
+	servers := func(names ...string) func(*cephtest.Cluster) {
+		return func(c *cephtest.Cluster) { c.Servers = names }
+	}
 	scaled := func(c *cephtest.Cluster) {
 		c.Pools = []cephtest.Pool{{Name: "data", Size: 3, MinSize: 2, Groups: 50, Scale: "off"}}
 	}
@@ -112,6 +115,9 @@ func TestDo(t *testing.T) {
 		"maintenance again":                 {func(c *cephtest.Cluster) { c.NoOut["n1"] = true }, decided.Step{Do: decided.SetNoOut, Host: "n1"}, nil, nil},
 		"maintenance ends":                  {func(c *cephtest.Cluster) { c.NoOut["n1"] = true }, decided.Step{Do: decided.UnsetNoOut, Host: "n1"}, []string{"osd unset-group noout n1"}, nil},
 		"maintenance ended":                 {nil, decided.Step{Do: decided.UnsetNoOut, Host: "n1"}, nil, nil},
+		"another one serves":                {servers("m", "n"), decided.Step{Do: decided.FailOver, Name: "m"}, []string{"mds fail m"}, nil},
+		"another one serves already":        {servers("n", "m"), decided.Step{Do: decided.FailOver, Name: "m"}, nil, nil},
+		"no other one stands by":            {servers("m"), decided.Step{Do: decided.FailOver, Name: "m"}, nil, ceph.ErrUnsafe},
 		"the floor rises":                   {func(c *cephtest.Cluster) { c.Release = "squid" }, decided.Step{Do: decided.RequireRelease, Value: 20}, []string{"osd require-osd-release tentacle"}, nil},
 		"the floor is there":                {nil, decided.Step{Do: decided.RequireRelease, Value: 20}, nil, nil},
 		"an OSD is too old for it":          {nil, decided.Step{Do: decided.RequireRelease, Value: 21}, nil, ceph.ErrUnsafe},
@@ -145,7 +151,7 @@ func TestDo(t *testing.T) {
 func TestDo_foreign(t *testing.T) {
 	for _, do := range []decided.Action{
 		decided.RemoveMonitor, decided.RegisterOSD, decided.OutOSD, decided.InOSD, decided.PurgeOSD, decided.RemoveHost, decided.CreatePool, decided.SetSize,
-		decided.SetMinSize, decided.SetNoOut, decided.UnsetNoOut, decided.RequireRelease,
+		decided.SetMinSize, decided.SetNoOut, decided.UnsetNoOut, decided.RequireRelease, decided.FailOver,
 	} {
 		c := cephtest.New(t, other, "n0", "n1", "n2")
 		err := newClient(t, c).Do(t.Context(), decided.Step{Do: do, Name: "c", Host: "n1", ID: 1, UUID: cephtest.UUID(1), Value: 2})

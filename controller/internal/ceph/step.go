@@ -20,7 +20,7 @@ func (c *Client) Do(ctx context.Context, s ceph.Step) error {
 	perform, known := map[ceph.Action]func(context.Context, ceph.Step) error{
 		ceph.RemoveMonitor: c.removeMonitor, ceph.RegisterOSD: c.register, ceph.OutOSD: c.place, ceph.InOSD: c.place, ceph.PurgeOSD: c.purge,
 		ceph.RemoveHost: c.removeHost, ceph.CreatePool: c.createPool, ceph.SetSize: c.setPool, ceph.SetMinSize: c.setPool, ceph.SetScale: c.setGroups, ceph.SetGroups: c.setGroups,
-		ceph.SetNoOut: c.hostFlag, ceph.UnsetNoOut: c.hostFlag, ceph.RequireRelease: c.require,
+		ceph.SetNoOut: c.hostFlag, ceph.UnsetNoOut: c.hostFlag, ceph.RequireRelease: c.require, ceph.FailOver: c.failOver,
 	}[s.Do]
 	if !known {
 		return fmt.Errorf("%s: %w", s, ErrNotTheirs)
@@ -164,6 +164,24 @@ func (c *Client) hostFlag(ctx context.Context, s ceph.Step) error {
 	}
 	word := map[bool]string{true: "set-group", false: "unset-group"}[s.Do == ceph.SetNoOut]
 	_, err = c.run(ctx, "osd", word, ceph.NoOut, s.Host)
+	return err
+}
+
+// failOver has another metadata server serve in place of one, if one stands by. Ceph may refuse that, as while the cache of the one is too large: then it goes on.
+func (c *Client) failOver(ctx context.Context, s ceph.Step) error {
+	if _, err := c.quorum(ctx); err != nil {
+		return err
+	}
+	now, err := c.metadataServers(ctx)
+	if err != nil || !slices.Contains(now.active, s.Name) {
+		return err
+	}
+	if !slices.ContainsFunc(now.running, func(name string) bool { return !slices.Contains(now.active, name) }) {
+		return fmt.Errorf("%w: no other metadata server stands by", ErrUnsafe)
+	}
+	if _, err = c.run(ctx, "mds", "fail", s.Name); errors.Is(err, ErrRefused) {
+		return nil
+	}
 	return err
 }
 

@@ -173,6 +173,7 @@ const (
 	ActionSetBudget           = "SetBudget"
 	ActionSetNoOut            = "SetNoOut"
 	ActionUnsetNoOut          = "UnsetNoOut"
+	ActionFailOver            = "FailOver"
 	ActionBlockClient         = "BlockClient"
 	ActionUnblockClient       = "UnblockClient"
 	ActionReplaceDaemon       = "ReplaceDaemon"

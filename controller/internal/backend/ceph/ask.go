@@ -47,7 +47,7 @@ func (b *Backend) ask(ctx context.Context, c *v1alpha1.Cluster, members []*v1alp
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	o.Ceph, o.Asking = k.told, k.problem
+	o.Ceph, o.Asking, o.FailedOver = k.told, k.problem, k.failedOver
 	o.Current = k.told != nil && k.problem == "" && k.seen == k.changes && b.Now().Sub(k.told.At) < stale
 	if !o.Current && o.Asking == "" {
 		o.Asking = view.BeingAsked

@@ -157,3 +157,23 @@ func TestTearDown_late(t *testing.T) {
 		})
 	}
 }
+
+// TestFailOver: that another metadata server was made to serve is remembered, whatever came of it, and the next look knows.
+func TestFailOver(t *testing.T) {
+	for name, servers := range map[string][]string{"another one stands by": {"m", "n"}, "none does": {"m"}} {
+		synctest.Test(t, func(t *testing.T) {
+			b, c, _, s := keyed(t, nil)
+			model := cephtest.New(t, fsid, "n0")
+			model.Servers = servers
+			b.Runner = func(string) ceph.Runner { return model }
+			k := b.memory.of(c.UID)
+			s.Does, s.Ceph = v1alpha1.ActionFailOver, decideceph.Step{Do: decideceph.FailOver, Name: "m"}
+			err := b.perform(t.Context(), "", s)
+			o := view.Observation{Cluster: c, Workloads: &view.Workloads{}}
+			b.ask(t.Context(), c, nil, k, true, &o)
+			if over := slices.Equal(model.Changes(), []string{"mds fail m"}); (err == nil) != over || over != (len(servers) > 1) || !o.FailedOver.Equal(time.Now()) {
+				t.Errorf("%s: %v, changes %q, at %s", name, err, model.Changes(), o.FailedOver)
+			}
+		})
+	}
+}

@@ -29,6 +29,8 @@ type known struct {
 	changes, seen int
 	// done is closed when the question that is under way is over; nil while there is none.
 	done chan struct{}
+	// failedOver is when another metadata server was made to serve last.
+	failedOver time.Time
 	// verdicts on disks, by the UUID of their OSDs, or as suspects by their keys.
 	verdicts map[string]judged
 	// clocks of nodes, as they were read last.

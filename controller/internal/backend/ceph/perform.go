@@ -45,7 +45,7 @@ func (b *Backend) perform(ctx context.Context, host string, step backend.Step) e
 		v1alpha1.ActionRegisterOSD: b.register, v1alpha1.ActionPrepareOSD: b.prepareOSD, v1alpha1.ActionZapOSD: b.zap,
 		v1alpha1.ActionOutOSD: b.out, v1alpha1.ActionInOSD: b.in, v1alpha1.ActionPurgeOSD: b.purge, v1alpha1.ActionReplaceOSD: b.replace, v1alpha1.ActionKeepOSD: b.keep,
 		v1alpha1.ActionRemoveHost: b.have, v1alpha1.ActionChangePool: b.have, v1alpha1.ActionRequireRelease: b.have,
-		v1alpha1.ActionSetBudget: b.setBudget, v1alpha1.ActionSetNoOut: b.setNoOut, v1alpha1.ActionUnsetNoOut: b.unsetNoOut,
+		v1alpha1.ActionSetBudget: b.setBudget, v1alpha1.ActionSetNoOut: b.setNoOut, v1alpha1.ActionUnsetNoOut: b.unsetNoOut, v1alpha1.ActionFailOver: b.failOver,
 		v1alpha1.ActionBlockClient: b.blockClient, v1alpha1.ActionUnblockClient: b.unblockClient,
 		v1alpha1.ActionServeFilesystem: b.serve, v1alpha1.ActionServeDashboard: b.serveDashboard, v1alpha1.ActionTearDownCeph: b.tearDown,
 	}[s.Does]
@@ -148,4 +148,10 @@ func (b *Backend) unsetNoOut(ctx context.Context, s view.Step) error {
 		return err
 	}
 	return b.member(ctx, s, func(r *v1alpha1.MemberCeph) error { r.NoOut = false; return nil })
+}
+
+// failOver has another metadata server serve. Whatever comes of it, it is not asked for again at once.
+func (b *Backend) failOver(ctx context.Context, s view.Step) error {
+	defer b.memory.note(types.UID(s.UID), func(k *known) { k.failedOver = b.Now() })
+	return b.have(ctx, s)
 }

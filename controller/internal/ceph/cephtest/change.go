@@ -24,7 +24,7 @@ func (c *Cluster) acts() map[string]act {
 		"osd safe-to-destroy": c.safeToDestroy, "osd ok-to-stop": c.okToStop, "mon ok-to-rm": c.okToRemove, "mon rm": c.removeMonitor,
 		"osd new": c.newOSD, "osd out": c.place(false), "osd in": c.place(true), "osd purge": c.purge, "osd crush rm": c.removeHost,
 		"osd pool create": c.createPool, "osd pool set": c.setPool, "osd set-group": c.group(true), "osd unset-group": c.group(false),
-		"osd require-osd-release": c.require, "config set": c.config, "config rm": c.configRm, "fs new": c.newFilesystem, "fs subvolumegroup ls": c.groups,
+		"osd require-osd-release": c.require, "mds fail": c.failServer, "config set": c.config, "config rm": c.configRm, "fs new": c.newFilesystem, "fs subvolumegroup ls": c.groups,
 		"mgr module enable": c.module(true), "mgr module disable": c.module(false),
 		"dashboard ac-user-show": c.onDashboard(c.showUsers), "dashboard ac-user-create": c.onDashboard(c.createUser), "dashboard ac-user-set-password": c.onDashboard(c.setPassword),
 		"dashboard create-self-signed-cert": c.onDashboard(c.certificate), "config-key exists": c.keyExists,

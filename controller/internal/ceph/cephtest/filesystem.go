@@ -44,6 +44,16 @@ func (c *Cluster) newFilesystem(args []string) (any, int, string) {
 	return nil, 0, "new fs with metadata pool 2 and data pool 3"
 }
 
+// failServer has a metadata server begin anew. One that stands by serves in its place, if there is one.
+func (c *Cluster) failServer(args []string) (any, int, string) {
+	i := slices.Index(c.Servers, args[0])
+	if i < 0 {
+		return nil, enoent, "Error ENOENT: MDS named '" + args[0] + "' does not exist, or is not up"
+	}
+	c.Servers = append(slices.Delete(slices.Clone(c.Servers), i, i+1), args[0])
+	return nil, 0, ""
+}
+
 // groups are those of the filesystem.
 func (c *Cluster) groups(args []string) (any, int, string) {
 	if c.Volumes == nil || !c.Volumes.Served || len(args) != 1 || args[0] != Filesystem {

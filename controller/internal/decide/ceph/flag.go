@@ -1,6 +1,11 @@
 package ceph
 
-import "slices"
+import (
+	"slices"
+	"strings"
+
+	"quarry.storage/quarry/pkg/cephname"
+)
 
 // NoOut is the flag that keeps Ceph from making new copies of what is on a host that is away for a while.
 const NoOut = "noout"
@@ -44,6 +49,70 @@ func (w Flags) host(p *Plan, h Host, m Map) {
 	case !wanted && set:
 		p.wait("The flag %s is set for the OSDs of host %s, by somebody else.", NoOut, h.Name)
 	}
+}
+
+// Upkeep is what is wanted of monitors and metadata servers while hosts are in maintenance.
+type Upkeep struct {
+	Hosts []Host
+	// Monitors on record, and Servers of metadata that are deployed: the host of each by its name.
+	Monitors []MonitorRecord
+	Servers  map[string]string
+	// Lately: another metadata server was made to serve a moment ago.
+	Lately bool
+}
+
+// PlanUpkeep tells of a quorum that ends once the hosts in maintenance are off, and has another metadata server serve in place of one on such a host: clients then wait for a second or two, and not until
+// Ceph misses the one on a host that was switched off.
+func PlanUpkeep(w Upkeep, f Facts) Plan {
+	var p Plan
+	if f.Quorum == nil {
+		return p
+	}
+	w.quorum(&p, *f.Quorum)
+	if f.Daemons == nil || w.Lately {
+		return p
+	}
+	servers := slices.DeleteFunc(slices.Clone(*f.Daemons), func(d Daemon) bool { return d.Kind != cephname.DaemonMetadata || !d.Running })
+	another := slices.ContainsFunc(servers, func(d Daemon) bool {
+		host, deployed := w.Servers[d.Name]
+		return deployed && !d.Active && !w.maintained(host)
+	})
+	i := slices.IndexFunc(servers, func(d Daemon) bool { return d.Active && w.maintained(w.Servers[d.Name]) })
+	if another && i >= 0 {
+		name := servers[i].Name
+		p.step(Step{Do: FailOver, Name: name, Host: w.Servers[name], ID: -1, Why: "Its host is in maintenance, and another metadata server stands by."})
+	}
+	return p
+}
+
+// quorum tells of monitors of hosts in maintenance without which the others are no majority. It refuses nothing: the hosts may be meant to be off together.
+func (w Upkeep) quorum(p *Plan, q Quorum) {
+	left, off := 0, []string{}
+	for _, m := range q.Monitors {
+		i := slices.IndexFunc(w.Monitors, func(r MonitorRecord) bool { return r.Name == m.Name })
+		switch {
+		case i >= 0 && w.maintained(w.Monitors[i].Host):
+			off = append(off, w.Monitors[i].Host)
+		case m.In:
+			left++
+		}
+	}
+	if len(off) == 0 || left >= majority(len(q.Monitors)) {
+		return
+	}
+	slices.Sort(off)
+	are, them := "are", "it is"
+	if left == 1 {
+		are = "is"
+	}
+	if len(off) > 1 {
+		them = "they are"
+	}
+	p.wait("With %s in maintenance %d of %d monitors %s left: nothing is served once %s off.", strings.Join(off, " and "), left, len(q.Monitors), are, them)
+}
+
+func (w Upkeep) maintained(host string) bool {
+	return slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Name == host && h.Maintenance })
 }
 
 // Budget says how many OSDs may be away at the same time by somebody's will, such as a drain of their node.

@@ -2,7 +2,10 @@ package ceph
 
 import (
 	"cmp"
+	"strings"
 	"testing"
+
+	"quarry.storage/quarry/pkg/cephname"
 )
 
 func TestReplicas(t *testing.T) {
@@ -98,6 +101,44 @@ func TestPlanFlags(t *testing.T) {
 		check(t, name, PlanFlags(Flags{Hosts: hosts(tt.host), Set: tt.set}, f), tt.want, tt.waits)
 	}
 	check(t, "nobody knows", PlanFlags(Flags{Hosts: hosts("n1~")}, Facts{}), "", "do not answer")
+}
+
+// TestPlanUpkeep: a quorum that ends with the hosts in maintenance is told, and a metadata server on such a host hands over to one that stands by elsewhere.
+func TestPlanUpkeep(t *testing.T) {
+	// servers are metadata servers, each on the host of its number; a name may end in "+" for the one that serves, "!" for one that does not run.
+	servers := func(names ...string) *[]Daemon {
+		out := []Daemon{{Kind: cephname.DaemonManager, Name: "h2", Running: true}}
+		for _, n := range names {
+			out = append(out, Daemon{Kind: cephname.DaemonMetadata, Name: strings.TrimRight(n, "+!"), Active: strings.HasSuffix(n, "+"), Running: !strings.HasSuffix(n, "!")})
+		}
+		return &out
+	}
+	for name, tt := range map[string]struct {
+		hosts   []Host
+		mons    *Quorum
+		servers *[]Daemon
+		lately  bool
+		want    string
+		waits   string
+	}{
+		"no maintenance":               {hosts("n1", "n2", "n3"), quorum("a", "b", "c"), servers("h1+", "h2"), false, "", ""},
+		"one of three":                 {hosts("n1~", "n2", "n3"), quorum("a", "b", "c"), servers("h2+", "h3"), false, "", ""},
+		"two of three":                 {hosts("n1~", "n2~", "n3"), quorum("a", "b", "c"), nil, false, "", "With n1 and n2 in maintenance 1 of 3 monitors is left: nothing is served once they are off."},
+		"one, and another one is dead": {hosts("n1~", "n2", "n3"), quorum("a", "b", "c!"), nil, false, "", "With n1 in maintenance 1 of 3 monitors is left: nothing is served once it is off."},
+		"the only one":                 {hosts("n1~", "n2", "n3"), quorum("a"), nil, false, "", "With n1 in maintenance 0 of 1 monitors are left"},
+		"a host without a monitor":     {hosts("n1", "n2", "n3", "n4~"), quorum("a", "b", "c"), nil, false, "", ""},
+		"the one that serves":          {hosts("n1~", "n2", "n3"), quorum("a", "b", "c"), servers("h1+", "h2"), false, "FailOver h1 n1", ""},
+		"just now":                     {hosts("n1~", "n2", "n3"), quorum("a", "b", "c"), servers("h1+", "h2"), true, "", ""},
+		"none stands by":               {hosts("n1~", "n2", "n3"), quorum("a", "b", "c"), servers("h1+"), false, "", ""},
+		"the other one is dead":        {hosts("n1~", "n2", "n3"), quorum("a", "b", "c"), servers("h1+", "h2!"), false, "", ""},
+		"so is the host of the other":  {hosts("n1~", "n2~", "n3"), quorum("a", "b", "c"), servers("h1+", "h2"), false, "", "1 of 3"},
+		"the other one is nobody's":    {hosts("n1~", "n2", "n3"), quorum("a", "b", "c"), servers("h1+", "h9"), false, "", ""},
+		"nobody knows which serve":     {hosts("n1~", "n2", "n3"), quorum("a", "b", "c"), nil, false, "", ""},
+		"no quorum":                    {hosts("n1~", "n2~", "n3"), nil, servers("h1+", "h3"), false, "", ""},
+	} {
+		w := Upkeep{Hosts: tt.hosts, Monitors: records("a@n1", "b@n2", "c@n3"), Servers: map[string]string{"h1": "n1", "h2": "n2", "h3": "n3"}, Lately: tt.lately}
+		check(t, name, PlanUpkeep(w, Facts{Quorum: tt.mons, Daemons: tt.servers}), tt.want, tt.waits)
+	}
 }
 
 // TestPlanBudget: a drain takes an OSD only if Ceph does without it, and the OSDs of one host at a time.

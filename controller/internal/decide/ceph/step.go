@@ -48,6 +48,9 @@ const (
 	SetNoOut   Action = "SetNoOut"
 	UnsetNoOut Action = "UnsetNoOut"
 
+	// FailOver has another metadata server serve in place of one (the monitors').
+	FailOver Action = "FailOver"
+
 	// BlockClient and UnblockClient are about all clients at an address of a node (the monitors').
 	BlockClient   Action = "BlockClient"
 	UnblockClient Action = "UnblockClient"

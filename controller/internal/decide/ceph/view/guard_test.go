@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -11,6 +12,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
 )
 
 // TestGuard_deletion: a Cluster whose deletion waits for its volumes still keeps its data from harm. Once it is given up there is nothing to guard.
@@ -140,6 +142,31 @@ func TestBlocklist(t *testing.T) {
 		v := New(o)
 		if got := v.blocklist(); got.Status != tt.want || !strings.Contains(got.Message, tt.says) || strings.Contains(strings.Join(v.plan.waits, " "), "no record of the Cluster says why") != (tt.says != "") {
 			t.Errorf("%s: %+v, waits %q", name, got, v.plan.waits)
+		}
+	}
+}
+
+// TestGuard_failOver: a metadata server on a host in maintenance hands over to one that stands by elsewhere, without an approval, and not again within a minute.
+func TestGuard_failOver(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*Observation)
+		want   bool
+	}{
+		"the host is in maintenance": {func(*Observation) {}, true},
+		"it is not":                  {func(o *Observation) { o.Cluster.Spec.Maintenance = nil }, false},
+		"it was done just now":       {func(o *Observation) { o.FailedOver = o.Now.Add(-59 * time.Second) }, false},
+		"it was done a while ago":    {func(o *Observation) { o.FailedOver = o.Now.Add(-time.Minute) }, true},
+		"Ceph is being asked":        {func(o *Observation) { o.Current, o.Asking = false, BeingAsked }, false},
+		"nothing is deployed of one": {func(o *Observation) { o.Workloads.Daemons = o.Workloads.Daemons[:2] }, false},
+	} {
+		o := joined(v1alpha1.ClusterSpec{Approval: v1alpha1.ApprovalManual, Maintenance: []v1alpha1.HostName{"n1"}})
+		o.Ceph.Daemons = &[]ceph.Daemon{{Kind: cephname.DaemonMetadata, Name: "h1", Running: true, Active: true}, {Kind: cephname.DaemonMetadata, Name: "h2", Running: true}}
+		o.Workloads.Daemons = append(o.Workloads.Daemons, Workload{Kind: cephname.DaemonMetadata, ID: "h1", Node: "n1"}, Workload{Kind: cephname.DaemonMetadata, ID: "h2", Node: "n2"})
+		tt.change(&o)
+		w := New(o).Whole(nil)
+		run := backend.Approve(backend.Request{UID: "u", Mode: v1alpha1.ApprovalManual, Steps: w.Steps, Offer: "p-1", Silent: w.Silent}).Run
+		if got := slices.ContainsFunc(run, func(s backend.Step) bool { return s.Action() == v1alpha1.ActionFailOver && s.(Step).Ceph.Name == "h1" }); got != tt.want {
+			t.Errorf("%s: %t, steps %v", name, got, run)
 		}
 	}
 }

@@ -41,6 +41,8 @@ type Observation struct {
 	Clients []ceph.Client
 	// Workloads are what is deployed; nil when that could not be read.
 	Workloads *Workloads
+	// FailedOver is when another metadata server was last made to serve in place of one on a host in maintenance.
+	FailedOver time.Time
 	// Ceph is what Ceph said last; nil before it said anything.
 	Ceph *Told
 	// Current is true while what Ceph said is young, and from after the last change. Asking says why it is not, or that it is being asked.

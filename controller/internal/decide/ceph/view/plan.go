@@ -71,7 +71,7 @@ func (v *View) guard(p *plan) {
 	v.budget(p)
 	plans := []ceph.Plan{v.planFence(current)}
 	if current.Quorum != nil && noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephFormed) {
-		plans = append(plans, v.planFlags(v.hosts(), current))
+		plans = append(plans, v.planFlags(v.hosts(), current), v.planUpkeep(current))
 	}
 	v.add(p, plans...)
 }

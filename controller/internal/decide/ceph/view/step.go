@@ -85,13 +85,13 @@ func (s Step) Later() bool { return false }
 // Restores reports whether the step only keeps up what was approved before.
 func (s Step) Restores() bool {
 	switch s.Does {
-	case v1alpha1.ActionFormCeph, v1alpha1.ActionSetBudget, v1alpha1.ActionSetNoOut, v1alpha1.ActionUnsetNoOut, v1alpha1.ActionBlockClient, v1alpha1.ActionUnblockClient:
+	case v1alpha1.ActionFormCeph, v1alpha1.ActionSetBudget, v1alpha1.ActionSetNoOut, v1alpha1.ActionUnsetNoOut, v1alpha1.ActionFailOver, v1alpha1.ActionBlockClient, v1alpha1.ActionUnblockClient:
 		return true
 	}
 	return false
 }
 
-// Guards names what the step is about whatever else is under way: what is at an address, the OSDs of a host, or the dashboard. Each is in a job of its own.
+// Guards names what the step is about whatever else is under way: what is at an address, the OSDs of a host, the metadata server that serves, or the dashboard. Each is in a job of its own.
 func (s Step) Guards() string {
 	switch s.Does {
 	case v1alpha1.ActionBlockClient, v1alpha1.ActionUnblockClient:
@@ -100,6 +100,8 @@ func (s Step) Guards() string {
 		return "host " + s.Ceph.Host
 	case v1alpha1.ActionSetBudget:
 		return "budget"
+	case v1alpha1.ActionFailOver:
+		return "metadata server"
 	case v1alpha1.ActionServeDashboard:
 		// It guards nothing. But nothing may wait for it, and it was approved with the module.
 		return "dashboard"
@@ -168,8 +170,8 @@ var actions = map[ceph.Action]string{
 	ceph.SetScale: v1alpha1.ActionChangePool, ceph.SetGroups: v1alpha1.ActionChangePool,
 	ceph.SetNoOut: v1alpha1.ActionSetNoOut, ceph.UnsetNoOut: v1alpha1.ActionUnsetNoOut, ceph.ReplaceDaemon: v1alpha1.ActionReplaceDaemon,
 	ceph.RequireRelease: v1alpha1.ActionRequireRelease, ceph.ReplaceOSD: v1alpha1.ActionReplaceOSD, ceph.KeepOSD: v1alpha1.ActionKeepOSD,
-	ceph.AdoptMonitor: v1alpha1.ActionAdoptMonitor,
-	ceph.BlockClient:  v1alpha1.ActionBlockClient, ceph.UnblockClient: v1alpha1.ActionUnblockClient,
+	ceph.AdoptMonitor: v1alpha1.ActionAdoptMonitor, ceph.FailOver: v1alpha1.ActionFailOver,
+	ceph.BlockClient: v1alpha1.ActionBlockClient, ceph.UnblockClient: v1alpha1.ActionUnblockClient,
 }
 
 // sweepOne has a pod remove the data of a monitor, and tells of one that does not start.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -51,6 +52,19 @@ func (v *View) planRevival(hosts []ceph.Host) ceph.Plan {
 		}
 	}
 	return ceph.PlanRevival(ceph.Upgrade{Image: v.pods().Image, Hosts: hosts}, outdated)
+}
+
+// pause is how long nobody fails a metadata server over once more: the one before may serve again, whatever makes it.
+const pause = time.Minute
+
+// planUpkeep is about monitors and metadata servers on hosts in maintenance.
+func (v *View) planUpkeep(f ceph.Facts) ceph.Plan {
+	records, _ := v.monitors()
+	w := ceph.Upkeep{Hosts: v.hosts(), Monitors: records, Servers: map[string]string{}, Lately: v.seen.Now.Sub(v.seen.FailedOver) < pause}
+	for _, d := range v.of(cephname.DaemonMetadata) {
+		w.Servers[d.ID] = d.Node
+	}
+	return ceph.PlanUpkeep(w, f)
 }
 
 // deployed are the daemons that have a Deployment, with what that says. Ceph forgets a manager, and a metadata server, that does not run: of one that it does not tell of only the Deployment is known,
