@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -32,7 +33,7 @@ const (
 
 // workloads reads what is deployed for a Cluster, from the API server itself.
 func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster, members []*v1alpha1.Member) (*view.Workloads, error) {
-	w := &view.Workloads{Tools: map[string]string{}, Sweeps: map[string]string{}, Pods: map[string]int{}, OSDPods: map[string]bool{}, Opened: map[string]bool{}, Stuck: map[string][]string{}}
+	w := &view.Workloads{Tools: map[string]string{}, Sweeps: map[string]string{}, Pods: map[string][]string{}, OSDPods: map[string]bool{}, Opened: map[string]bool{}, Stuck: map[string][]string{}}
 	ours := []client.ListOption{client.InNamespace(cephname.Namespace), client.MatchingLabels{cephname.LabelFSID: c.FSID(), v1alpha1.LabelOf(v1alpha1.KindCluster): c.Name}}
 	var deployments appsv1.DeploymentList
 	if err := b.Live.List(ctx, &deployments, ours...); err != nil {
@@ -42,7 +43,7 @@ func (b *Backend) workloads(ctx context.Context, c *v1alpha1.Cluster, members []
 		d := &deployments.Items[i]
 		x := view.Workload{
 			Kind: d.Labels[cephname.LabelDaemon], ID: d.Labels[cephname.LabelID], Node: d.Annotations[cephname.AnnotationNode], UUID: d.Annotations[cephname.AnnotationOSD],
-			Template: cephpod.Template(d), Ready: settled(d) && d.Status.ReadyReplicas > 0, Going: d.DeletionTimestamp != nil,
+			Template: cephpod.Template(d), Ready: settled(d) && d.Status.ReadyReplicas > 0, Away: away(d), Going: d.DeletionTimestamp != nil,
 		}
 		if containers := d.Spec.Template.Spec.Containers; len(containers) > 0 {
 			x.Image = containers[0].Image
@@ -116,6 +117,23 @@ func settled(d *appsv1.Deployment) bool {
 	return d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas > 0
 }
 
+// away is since when no pod of a Deployment is ready; zero while one is. A pod that takes the place of another one does not begin that time anew, so it is the time of the Deployment.
+func away(d *appsv1.Deployment) time.Time {
+	for _, c := range d.Status.Conditions {
+		switch {
+		case c.Type != appsv1.DeploymentAvailable:
+		case c.Status == corev1.ConditionTrue:
+			return time.Time{}
+		default:
+			return c.LastTransitionTime.Time
+		}
+	}
+	if d.Status.ReadyReplicas > 0 {
+		return time.Time{}
+	}
+	return d.CreationTimestamp.Time
+}
+
 // markFailing marks the daemons whose pods do not start, or end again and again. A pod that is being deleted says nothing about what comes after it.
 func markFailing(w *view.Workloads, pods []corev1.Pod) {
 	failing := map[string]bool{}
@@ -154,9 +172,9 @@ func count(w *view.Workloads, p *corev1.Pod) {
 			}
 		}
 	}
-	w.Pods[kind]++
+	node := p.Annotations[cephname.AnnotationNode]
+	w.Pods[kind] = append(w.Pods[kind], node)
 	if text := stuck(p); text != "" {
-		node := p.Annotations[cephname.AnnotationNode]
 		w.Stuck[node] = append(w.Stuck[node], text)
 	}
 }

@@ -2,9 +2,12 @@ package ceph
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,16 +31,39 @@ func TestCount_opened(t *testing.T) {
 		"the daemon ended in it": {corev1.ConditionTrue, 1, nil, true},
 		"it ends":                {corev1.ConditionTrue, 1, &now, false},
 	} {
-		w := &view.Workloads{OSDPods: map[string]bool{}, Opened: map[string]bool{}, Pods: map[string]int{}, Stuck: map[string][]string{}}
+		w := &view.Workloads{OSDPods: map[string]bool{}, Opened: map[string]bool{}, Pods: map[string][]string{}, Stuck: map[string][]string{}}
 		count(w, &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: tt.ends, Labels: map[string]string{cephname.LabelDaemon: cephname.DaemonOSD}, Annotations: map[string]string{cephname.AnnotationOSD: "u"}},
+			ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: tt.ends, Labels: map[string]string{cephname.LabelDaemon: cephname.DaemonOSD}, Annotations: map[string]string{cephname.AnnotationOSD: "u", cephname.AnnotationNode: "n1"}},
 			Status: corev1.PodStatus{
 				Conditions:        []corev1.PodCondition{{Type: corev1.PodReady}, {Type: corev1.PodInitialized, Status: tt.status}},
 				ContainerStatuses: []corev1.ContainerStatus{{Name: "osd", RestartCount: tt.restart}},
 			},
 		})
-		if w.Opened["u"] != tt.want || !w.OSDPods["u"] {
+		if w.Opened["u"] != tt.want || !w.OSDPods["u"] || !slices.Equal(w.Pods[cephname.DaemonOSD], []string{"n1"}) {
 			t.Errorf("%s: %+v", name, w)
+		}
+	}
+}
+
+// TestAway: since when no pod of a Deployment is ready is what its controller says, and since it was made as long as nobody says anything.
+func TestAway(t *testing.T) {
+	made, since := time.Unix(1e9, 0), time.Unix(2e9, 0)
+	says := func(kind appsv1.DeploymentConditionType, status corev1.ConditionStatus) appsv1.DeploymentCondition {
+		return appsv1.DeploymentCondition{Type: kind, Status: status, LastTransitionTime: metav1.NewTime(since)}
+	}
+	for name, tt := range map[string]struct {
+		conditions []appsv1.DeploymentCondition
+		ready      int32
+		want       time.Time
+	}{
+		"it runs":         {[]appsv1.DeploymentCondition{says(appsv1.DeploymentProgressing, corev1.ConditionFalse), says(appsv1.DeploymentAvailable, corev1.ConditionTrue)}, 1, time.Time{}},
+		"it does not":     {[]appsv1.DeploymentCondition{says(appsv1.DeploymentProgressing, corev1.ConditionTrue), says(appsv1.DeploymentAvailable, corev1.ConditionFalse)}, 0, since},
+		"nobody said yet": {nil, 0, made},
+		"but it runs":     {nil, 1, time.Time{}},
+	} {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(made)}, Status: appsv1.DeploymentStatus{ReadyReplicas: tt.ready, Conditions: tt.conditions}}
+		if got := away(d); !got.Equal(tt.want) {
+			t.Errorf("%s: %s", name, got)
 		}
 	}
 }

@@ -3,11 +3,12 @@ package view
 import (
 	"slices"
 	"strings"
+	"time"
 
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
 	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
-	"quarry.storage/quarry/controller/internal/decide/ceph/option"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 	"quarry.storage/quarry/pkg/osd"
@@ -67,15 +68,31 @@ func (v *View) servers() int {
 	return 2
 }
 
-// spread has a kind of daemons run on so many hosts. One on a host that goes is removed once another one can take its part: those that stand by have started by then.
+// given is how long a daemon that keeps nothing on its node has its place on a host that is away.
+const given = 5 * time.Minute
+
+// displaced reports whether a daemon counts no more where it is: it does not run, its host is away without being in maintenance, and that was so for some minutes.
+func (v *View) displaced(w Workload, h ceph.Host) bool {
+	return !h.Serving && !h.Maintenance && !w.Ready && !w.Away.IsZero() && v.seen.Now.Sub(w.Away) >= given
+}
+
+// lost reports whether the manager or the metadata server on a host counts no more. A monitor keeps its place by its record.
+func (v *View) lost(h ceph.Host, kind string) bool {
+	is := func(w Workload) bool { return w.Node == h.Name && v.displaced(w, h) }
+	return kind != cephname.DaemonMonitor && v.seen.Workloads != nil && slices.ContainsFunc(v.of(kind), is)
+}
+
+// spread has a kind of daemons run on so many hosts. One on a host that goes is removed once another one can take its part: those that stand by have started by then. One on a host that is away
+// stays deployed, and another one is made beside it; once the host is back there is one too many.
 func (v *View) spread(p *plan, hosts []ceph.Host, kind string, count int) {
 	have := v.of(kind)
 	var stay, gone []Workload
 	for _, w := range have {
 		i := slices.IndexFunc(hosts, func(h ceph.Host) bool { return h.Name == w.Node && !h.Leaving })
-		if i < 0 {
+		switch {
+		case i < 0:
 			gone = append(gone, w)
-		} else {
+		case !v.displaced(w, hosts[i]):
 			stay = append(stay, w)
 		}
 	}
@@ -209,67 +226,39 @@ func (v *View) keepsFilesystem(t *Told) string {
 	return ""
 }
 
-// replicas is how many copies are wanted.
-func (v *View) replicas() int {
-	spec, places := 0, 0
-	if c := v.seen.Cluster.Spec.Ceph; c != nil {
-		spec = int(c.Replicas)
-	}
-	for _, h := range v.hosts() {
-		switch {
-		case h.Leaving:
-		case v.shareHost():
-			places += len(slices.DeleteFunc(slices.Clone(record(v.member(h.Name)).OSDs), func(o v1alpha1.MemberOSD) bool { return o.Replaced }))
-		default:
-			places++
-		}
-	}
-	n, err := ceph.Replicas(spec, places)
-	if err != nil {
-		return 1
-	}
-	if spec > 0 {
-		return n
-	}
-	// A host that goes takes no copy with it: only the spec makes fewer. Until Ceph says how many there are, what it was told stands.
-	if t := v.seen.Ceph; t != nil && t.Map != nil {
-		for _, pool := range t.Map.Pools {
-			if pool.Name == cephname.PoolData {
-				n = max(n, pool.Size)
+// order is that in which the daemons of a Cluster that is deleted go: each needs those after it.
+var order = []string{cephname.DaemonTools, cephname.DaemonMetadata, cephname.DaemonOSD, cephname.DaemonManager, cephname.DaemonMonitor}
+
+// stop takes the daemons away, one kind after the other. It reports whether there are any still. A Deployment that is being deleted is there until its pods have ended.
+func (v *View) stop(p *plan) bool {
+	for _, kind := range order {
+		have, at := v.of(kind), slices.Clone(v.seen.Workloads.Pods[kind])
+		for _, d := range have {
+			if d.Going {
+				at = append(at, d.Node)
+				continue
 			}
+			v.deploy(p, cephpod.Daemon{Kind: kind, ID: d.ID, Node: d.Node}, v1alpha1.ActionRemoveDaemon, "The Cluster is being deleted.")
 		}
-	} else if w := v.seen.Workloads; w != nil {
-		n = max(n, cephpod.Copies(w.Config))
+		if len(p.steps) == 0 && len(at) > 0 {
+			v.ending(p, kind, at)
+		}
+		if len(have)+len(at) > 0 {
+			return true
+		}
 	}
-	return n
+	return false
 }
 
-// legacyGroups reports whether the table chooses how many placement groups there are.
-func (v *View) legacyGroups() bool {
-	c := v.seen.Cluster.Spec.Ceph
-	return c != nil && c.PGPolicy == v1alpha1.PGPolicyLegacy
-}
-
-// grouping is who chooses how many placement groups the pools of the filesystem have: Ceph, unless the spec or an option of it says otherwise. The table counts the OSDs that ran
-// and stay, whether they run now or not.
-func (v *View) grouping(f ceph.Facts) ceph.Grouping {
-	g := ceph.Grouping{Pools: []string{cephname.PoolMetadata, cephname.PoolData}, Scale: ceph.ScaleOn}
-	if !v.legacyGroups() {
-		modes := []string{ceph.ScaleOn, ceph.ScaleWarn, ceph.ScaleOff}
-		told := option.Monitors(v.wantedOptions(), "osd_pool_default_pg_autoscale_mode")
-		if i := slices.IndexFunc(told, func(mode string) bool { return slices.Contains(modes, mode) }); i >= 0 {
-			g.Scale = told[i]
-		}
-		return g
+// ending tells of the pods of a kind that have not ended, and what ends those whose host does not answer.
+func (v *View) ending(p *plan, kind string, at []string) {
+	slices.Sort(at)
+	at = slices.Compact(at)
+	p.wait("Pods of kind %s have not ended yet on %s.", kind, backend.Shorten(at, 5))
+	away := slices.DeleteFunc(at, func(n string) bool { return v.seen.Nodes[n].Up() })
+	if len(away) > 0 {
+		p.wait("No agent answers on %s. Boot such a host. If it stays off, delete its Node from Kubernetes, or taint that with node.kubernetes.io/out-of-service=nodeshutdown:NoExecute: its pods end then.", backend.Shorten(away, 5))
 	}
-	g.Scale = ceph.ScaleOff
-	for _, d := range v.disks() {
-		ran := f.Map != nil && slices.ContainsFunc(f.Map.OSDs, func(o ceph.OSD) bool { return o.UUID == d.UUID && !o.New })
-		if ran && !d.Leaving && !v.host(d.Host).Leaving {
-			g.Disks++
-		}
-	}
-	return g
 }
 
 func count(m ceph.Map) v1alpha1.CephOSDs {

@@ -65,8 +65,8 @@ type Workloads struct {
 	OSDPods map[string]bool
 	// Opened has the UUIDs of OSDs of which there is a pod that has opened the disk, does not do so again, and in which the daemon ended once at least.
 	Opened map[string]bool
-	// Pods counts the pods that exist, by kind of daemon: those of a Deployment that is gone can still run.
-	Pods map[string]int
+	// Pods has the node of each pod that exists, by kind of daemon: those of a Deployment that is gone can still run.
+	Pods map[string][]string
 	// Stuck are the pods that do not start, by node, each with what the kubelet says.
 	Stuck map[string][]string
 	// Budget says how many OSDs may be away by somebody's will; nil where it does not exist, or somebody altered it.
@@ -103,8 +103,9 @@ type Workload struct {
 	UUID string
 	// Template is the digest of what it was made of, Image the one of its daemon.
 	Template, Image string
-	// Ready: its pod is.
+	// Ready: its pod is. Away is since when no pod of it is; zero while one is.
 	Ready bool
+	Away  time.Time
 	// Failing: its pod does not start, or its program ends again and again.
 	Failing bool
 	// First: the monitor makes the cluster if it finds none on its disk.

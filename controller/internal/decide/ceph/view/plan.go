@@ -6,12 +6,11 @@ import (
 	"maps"
 	"slices"
 
-	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
 	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
-	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
+	"quarry.storage/quarry/controller/internal/decide/ceph/option"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 )
@@ -214,69 +213,65 @@ func (v *View) planFence(f ceph.Facts) ceph.Plan {
 	return ceph.PlanFence(ceph.Fence{Clients: v.seen.Clients, Records: records}, f)
 }
 
-// translate makes a step of the whole of one that the rules about Ceph want.
-func (v *View) translate(p *plan, s ceph.Step) {
-	host := ""
-	switch s.Do {
-	case ceph.PrepareOSD, ceph.ZapOSD:
-		host = s.Host
+// replicas is how many copies are wanted.
+func (v *View) replicas() int {
+	spec, places := 0, 0
+	if c := v.seen.Cluster.Spec.Ceph; c != nil {
+		spec = int(c.Replicas)
 	}
-	out := v.whole(actions[s.Do], host, s.Why)
-	out.Ceph, out.Loses = s, s.Loses
-	if m := v.member(s.Host); m != nil {
-		out.Member = m.Name
+	for _, h := range v.hosts() {
+		switch {
+		case h.Leaving:
+		case v.shareHost():
+			places += len(slices.DeleteFunc(slices.Clone(record(v.member(h.Name)).OSDs), func(o v1alpha1.MemberOSD) bool { return o.Replaced }))
+		default:
+			places++
+		}
 	}
-	switch s.Do {
-	case ceph.StartMonitor:
-		out.Daemon = cephpod.Daemon{
-			Kind: cephname.DaemonMonitor, ID: s.Name, Node: s.Host, Image: v.image(cephname.DaemonMonitor), Address: v.seen.Addresses[s.Host], First: s.First,
-		}
-		if r := record(v.member(s.Host)).Monitor; r != nil {
-			out.Daemon.Address = r.Address
-		}
-	case ceph.StartOSD, ceph.StopOSD, ceph.PrepareOSD, ceph.ZapOSD:
-		if !v.onDisk(p, s, &out) {
-			return
-		}
-	case ceph.ReplaceDaemon:
-		i := slices.IndexFunc(v.seen.Workloads.Daemons, func(x Workload) bool { return x.Kind+"."+x.ID == s.Name })
-		d, ok := v.wanted(v.seen.Workloads.Daemons[i])
-		if !ok {
-			return
-		}
-		// Once the monitors were seen none is made that knows no other.
-		d.Image, d.First = v.pods().Image, v.seen.Workloads.Daemons[i].First && !noted.Formed(v.seen.Cluster)
-		out.Daemon = d
+	n, err := ceph.Replicas(spec, places)
+	if err != nil {
+		return 1
 	}
-	p.step(out)
+	if spec > 0 {
+		return n
+	}
+	// A host that goes takes no copy with it: only the spec makes fewer. Until Ceph says how many there are, what it was told stands.
+	if t := v.seen.Ceph; t != nil && t.Map != nil {
+		for _, pool := range t.Map.Pools {
+			if pool.Name == cephname.PoolData {
+				n = max(n, pool.Size)
+			}
+		}
+	} else if w := v.seen.Workloads; w != nil {
+		n = max(n, cephpod.Copies(w.Config))
+	}
+	return n
 }
 
-// onDisk completes a step on the disk of an OSD. It reports whether the step can be taken: else the plan says what it waits for.
-func (v *View) onDisk(p *plan, s ceph.Step, out *Step) bool {
-	r := record(v.member(s.Host))
-	i := slices.IndexFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool { return o.UUID == s.UUID })
-	if i < 0 {
-		return false
+// legacyGroups reports whether the table chooses how many placement groups there are.
+func (v *View) legacyGroups() bool {
+	c := v.seen.Cluster.Spec.Ceph
+	return c != nil && c.PGPolicy == v1alpha1.PGPolicyLegacy
+}
+
+// grouping is who chooses how many placement groups the pools of the filesystem have: Ceph, unless the spec or an option of it says otherwise. The table counts the OSDs that ran
+// and stay, whether they run now or not.
+func (v *View) grouping(f ceph.Facts) ceph.Grouping {
+	g := ceph.Grouping{Pools: []string{cephname.PoolMetadata, cephname.PoolData}, Scale: ceph.ScaleOn}
+	if !v.legacyGroups() {
+		modes := []string{ceph.ScaleOn, ceph.ScaleWarn, ceph.ScaleOff}
+		told := option.Monitors(v.wantedOptions(), "osd_pool_default_pg_autoscale_mode")
+		if i := slices.IndexFunc(told, func(mode string) bool { return slices.Contains(modes, mode) }); i >= 0 {
+			g.Scale = told[i]
+		}
+		return g
 	}
-	d, there := osdrecord.Device(v.seen.Nodes[s.Host], r.OSDs[i])
-	if !there && (s.Do == ceph.PrepareOSD || s.Do == ceph.ZapOSD && !r.OSDs[i].Replaced) {
-		p.wait("Disk %s on %s is not there.", s.Path, s.Host)
-		return false
-	}
-	out.Devices, out.Tools, out.Purged, out.Making = []decide.Device{d}, v.seen.Workloads.Tools[s.Host], r.OSDs[i].Purged, v.seen.Verdicts[s.UUID].Making
-	if !there {
-		out.Devices = nil
-	}
-	out.Daemon = cephpod.Daemon{
-		Kind: cephname.DaemonOSD, ID: fmt.Sprint(s.ID), Node: s.Host, Image: v.image(cephname.DaemonOSD), UUID: s.UUID, Device: string(r.OSDs[i].Path),
-		Encrypted: r.OSDs[i].Encrypted, Secret: r.OSDs[i].Secret,
-	}
-	if s.Do == ceph.StopOSD && s.ID < 0 {
-		// The monitors do not know its number, and its Deployment does.
-		if out.Daemon.ID = v.numberOf(s.UUID); out.Daemon.ID == "" {
-			p.wait("The daemon of disk %s on %s ends.", s.Path, s.Host)
-			return false
+	g.Scale = ceph.ScaleOff
+	for _, d := range v.disks() {
+		ran := f.Map != nil && slices.ContainsFunc(f.Map.OSDs, func(o ceph.OSD) bool { return o.UUID == d.UUID && !o.New })
+		if ran && !d.Leaving && !v.host(d.Host).Leaving {
+			g.Disks++
 		}
 	}
-	return true
+	return g
 }

@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -9,6 +10,8 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
+	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
@@ -190,4 +193,71 @@ func (v *View) offRecord(m *v1alpha1.Member, o v1alpha1.MemberOSD, why string) S
 	s.Member, s.Ceph = m.Name, ceph.Step{Do: ceph.ZapOSD, Host: string(m.Spec.Node), Path: string(o.Path), UUID: o.UUID, ID: -1}
 	s.Daemon.Secret, s.Purged = o.Secret, o.Purged
 	return s
+}
+
+// translate makes a step of the whole of one that the rules about Ceph want.
+func (v *View) translate(p *plan, s ceph.Step) {
+	host := ""
+	switch s.Do {
+	case ceph.PrepareOSD, ceph.ZapOSD:
+		host = s.Host
+	}
+	out := v.whole(actions[s.Do], host, s.Why)
+	out.Ceph, out.Loses = s, s.Loses
+	if m := v.member(s.Host); m != nil {
+		out.Member = m.Name
+	}
+	switch s.Do {
+	case ceph.StartMonitor:
+		out.Daemon = cephpod.Daemon{
+			Kind: cephname.DaemonMonitor, ID: s.Name, Node: s.Host, Image: v.image(cephname.DaemonMonitor), Address: v.seen.Addresses[s.Host], First: s.First,
+		}
+		if r := record(v.member(s.Host)).Monitor; r != nil {
+			out.Daemon.Address = r.Address
+		}
+	case ceph.StartOSD, ceph.StopOSD, ceph.PrepareOSD, ceph.ZapOSD:
+		if !v.onDisk(p, s, &out) {
+			return
+		}
+	case ceph.ReplaceDaemon:
+		i := slices.IndexFunc(v.seen.Workloads.Daemons, func(x Workload) bool { return x.Kind+"."+x.ID == s.Name })
+		d, ok := v.wanted(v.seen.Workloads.Daemons[i])
+		if !ok {
+			return
+		}
+		// Once the monitors were seen none is made that knows no other.
+		d.Image, d.First = v.pods().Image, v.seen.Workloads.Daemons[i].First && !noted.Formed(v.seen.Cluster)
+		out.Daemon = d
+	}
+	p.step(out)
+}
+
+// onDisk completes a step on the disk of an OSD. It reports whether the step can be taken: else the plan says what it waits for.
+func (v *View) onDisk(p *plan, s ceph.Step, out *Step) bool {
+	r := record(v.member(s.Host))
+	i := slices.IndexFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool { return o.UUID == s.UUID })
+	if i < 0 {
+		return false
+	}
+	d, there := osdrecord.Device(v.seen.Nodes[s.Host], r.OSDs[i])
+	if !there && (s.Do == ceph.PrepareOSD || s.Do == ceph.ZapOSD && !r.OSDs[i].Replaced) {
+		p.wait("Disk %s on %s is not there.", s.Path, s.Host)
+		return false
+	}
+	out.Devices, out.Tools, out.Purged, out.Making = []decide.Device{d}, v.seen.Workloads.Tools[s.Host], r.OSDs[i].Purged, v.seen.Verdicts[s.UUID].Making
+	if !there {
+		out.Devices = nil
+	}
+	out.Daemon = cephpod.Daemon{
+		Kind: cephname.DaemonOSD, ID: fmt.Sprint(s.ID), Node: s.Host, Image: v.image(cephname.DaemonOSD), UUID: s.UUID, Device: string(r.OSDs[i].Path),
+		Encrypted: r.OSDs[i].Encrypted, Secret: r.OSDs[i].Secret,
+	}
+	if s.Do == ceph.StopOSD && s.ID < 0 {
+		// The monitors do not know its number, and its Deployment does.
+		if out.Daemon.ID = v.numberOf(s.UUID); out.Daemon.ID == "" {
+			p.wait("The daemon of disk %s on %s ends.", s.Path, s.Host)
+			return false
+		}
+	}
+	return true
 }

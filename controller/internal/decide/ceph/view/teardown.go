@@ -8,16 +8,12 @@ import (
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
-	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
 	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 	"quarry.storage/quarry/pkg/osd"
 )
-
-// order is that in which the daemons of a Cluster that is deleted go: each needs those after it.
-var order = []string{cephname.DaemonTools, cephname.DaemonMetadata, cephname.DaemonOSD, cephname.DaemonManager, cephname.DaemonMonitor}
 
 // tearDown removes everything of a Cluster that is being deleted, once no volume is left. Nothing is given up before that is known; once it is on record, it stays so.
 func (v *View) tearDown(p *plan) {
@@ -157,25 +153,6 @@ func (v *View) holding() []string {
 func (v *View) unlisted() bool {
 	t := v.seen.Ceph
 	return t != nil && v.seen.Current && t.Subvolumes == nil && t.At.Before(v.seen.Cluster.DeletionTimestamp.Time)
-}
-
-// stop takes the daemons away, one kind after the other. It reports whether there are any still.
-func (v *View) stop(p *plan) bool {
-	w := v.seen.Workloads
-	for _, kind := range order {
-		have := v.of(kind)
-		for _, d := range have {
-			v.deploy(p, cephpod.Daemon{Kind: kind, ID: d.ID, Node: d.Node}, v1alpha1.ActionRemoveDaemon, "The Cluster is being deleted.")
-		}
-		if len(have) > 0 {
-			return true
-		}
-		if w.Pods[kind] > 0 {
-			p.wait("%d pods of kind %s have not ended yet.", w.Pods[kind], kind)
-			return true
-		}
-	}
-	return false
 }
 
 // clear gives the disks back clean, and then removes the data of the monitors.
