@@ -128,6 +128,7 @@ func (v *View) facts(p *plan) {
 	v.tellUnable(p, hosts)
 	v.nameless(p)
 	v.ignored(p)
+	v.moved(p)
 	plans := []ceph.Plan{v.planMonitors(hosts, formed, current)}
 	if formed && current.Quorum != nil {
 		v.options(p)

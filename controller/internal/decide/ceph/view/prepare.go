@@ -137,6 +137,22 @@ func (v *View) ignored(p *plan) {
 	}
 }
 
+// moved tells of monitors that are not in the quorum, and whose hosts have other addresses than the ones that they were made for.
+func (v *View) moved(p *plan) {
+	var in []ceph.Monitor
+	if t := v.seen.Ceph; t != nil && t.Quorum != nil && (v.seen.Current || v.seen.Asking == BeingAsked) {
+		in = slices.DeleteFunc(slices.Clone(t.Quorum.Monitors), func(m ceph.Monitor) bool { return !m.In })
+	}
+	for _, n := range v.nodes() {
+		m, at := record(v.member(n)).Monitor, v.seen.Addresses[n]
+		if m == nil || at == "" || at == m.Address || slices.ContainsFunc(in, func(x ceph.Monitor) bool { return x.Name == m.Name }) {
+			continue
+		}
+		p.wait("Host %s has the address %s, and its monitor %s was made for %s: a monitor keeps its address. Give the host that address back. Or, where the other monitors are a quorum and the other hosts have a place for each copy, take the host off the list: its monitor moves then, and its OSDs are emptied.",
+			n, at, m.Name, m.Address)
+	}
+}
+
 // fsType is the kernel's name of what nodes mount.
 const fsType = "ceph"
 

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +124,32 @@ func TestClass(t *testing.T) {
 		o := joined(v1alpha1.ClusterSpec{StorageClass: &v1alpha1.StorageClassSpec{MountOptions: []v1alpha1.MountOption{option}}})
 		if got := New(o).Whole(nil).Class.Invalid; (got == "") != (says == "") || !strings.Contains(got, says) {
 			t.Errorf("%s: %q", option, got)
+		}
+	}
+}
+
+// TestMoved: a monitor that is missing, and whose host has another address than the one that it was made for, is told with what to do.
+func TestMoved(t *testing.T) {
+	const says = "Host n1 has the address 10.0.0.9, and its monitor a was made for 10.0.0.1"
+	for name, tt := range map[string]struct {
+		address string
+		change  func(*Observation)
+		want    bool
+	}{
+		"the address is the same":     {"10.0.0.1", func(o *Observation) { o.Ceph.Quorum.Monitors[0].In = false }, false},
+		"it is another one":           {"10.0.0.9", func(o *Observation) { o.Ceph.Quorum.Monitors[0].In = false }, true},
+		"the monitor is in":           {"10.0.0.9", func(*Observation) {}, false},
+		"it was, and Ceph is asked":   {"10.0.0.9", func(o *Observation) { o.Current, o.Asking = false, BeingAsked }, false},
+		"the monitors do not answer":  {"10.0.0.9", func(o *Observation) { o.Current, o.Asking = false, "The monitors do not answer." }, true},
+		"nobody knows an address":     {"", func(o *Observation) { o.Ceph.Quorum.Monitors[0].In = false }, false},
+		"the host has no monitor now": {"10.0.0.9", func(o *Observation) { o.World.Members[0].Spec.Ceph.Monitor = nil }, false},
+	} {
+		o := joined(v1alpha1.ClusterSpec{})
+		o.World.Members[0].Spec.Ceph.Monitor = &v1alpha1.MemberMonitor{Name: "a", Address: "10.0.0.1"}
+		o.Addresses["n1"] = tt.address
+		tt.change(&o)
+		if got := slices.ContainsFunc(New(o).plan.waits, func(w string) bool { return strings.HasPrefix(w, says) }); got != tt.want {
+			t.Errorf("%s: told %t, waits %q", name, got, New(o).plan.waits)
 		}
 	}
 }
