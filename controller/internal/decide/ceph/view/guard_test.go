@@ -165,7 +165,9 @@ func TestGuard_failOver(t *testing.T) {
 		tt.change(&o)
 		w := New(o).Whole(nil)
 		run := backend.Approve(backend.Request{UID: "u", Mode: v1alpha1.ApprovalManual, Steps: w.Steps, Offer: "p-1", Silent: w.Silent}).Run
-		if got := slices.ContainsFunc(run, func(s backend.Step) bool { return s.Action() == v1alpha1.ActionFailOver && s.(Step).Ceph.Name == "h1" }); got != tt.want {
+		if got := slices.ContainsFunc(run, func(s backend.Step) bool {
+			return s.Action() == v1alpha1.ActionFailOver && s.(Step).Ceph.Name == "h1" && backend.Guards(s) != "" && backend.Restores(s)
+		}); got != tt.want {
 			t.Errorf("%s: %t, steps %v", name, got, run)
 		}
 	}
