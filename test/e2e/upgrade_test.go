@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/systemid"
 )
 
 // Names of what test/upgrade/seed makes.
@@ -39,12 +41,12 @@ func TestMembersForExistingClusters(t *testing.T) {
 	t.Run("Members are made and their groups are recorded", func(t *testing.T) { checkAdopted(t, disks) })
 	t.Run("StorageNodes are of the new form", checkStorageNodes)
 	t.Run("a host that was being removed leaves anew", func(t *testing.T) { checkLeavesAnew(t, upgraded) })
-	t.Run("no step ran on any disk", func(t *testing.T) { checkDisksUnchanged(t, disks) })
+	t.Run("groups come to name their node, and nothing else changes on any disk", func(t *testing.T) { checkDisks(t, disks, "n3", seededLinear) })
 	t.Run("writers lost nothing", checkWriters)
 	t.Run("a host that leaves is taken back", func(t *testing.T) {
 		setHosts(t, seededLinear, nodes...)
 		waitMembers(t, seededLinear, nodes...)
-		checkDisksUnchanged(t, disks)
+		checkDisks(t, disks, "", "")
 	})
 	t.Run("new volumes work", func(t *testing.T) {
 		for _, cluster := range seededClusters {
@@ -91,17 +93,58 @@ func seeded(t *testing.T) (disks map[string]string, upgraded time.Time) {
 func onDisks(t *testing.T, node string) string {
 	t.Helper()
 	return onNode(t, node, `{
-		vgs --foreign --noheadings --separator " " -o vg_name,vg_uuid,vg_extent_count,vg_free_count,lv_count,vg_tags -S "vg_name=~^quarry-" 2>/dev/null
+		vgs --foreign --binary --noheadings --separator " " -o vg_name,vg_uuid,vg_extent_count,vg_free_count,lv_count,vg_tags,vg_seqno,vg_autoactivation,vg_systemid -S "vg_name=~^quarry-" 2>/dev/null
 		pvs --foreign --noheadings --separator " " -o vg_name,pv_uuid -S "vg_name=~^quarry-" 2>/dev/null
-	} | sed "s/^ *//" | sort`)
+	} | sed "s/^ *//; s/ *$//" | sort`)
 }
 
-func checkDisksUnchanged(t *testing.T, disks map[string]string) {
-	t.Helper()
-	for _, node := range nodes {
-		if diff := cmp.Diff(disks[node], onDisks(t, node)); diff != "" {
-			t.Errorf("the disks of %s were changed (-before +after):\n%s", node, diff)
+// The columns of a group in what onDisks returns. A group that names no node has no last one.
+const (
+	columnSequence = iota + 6
+	columnAutoactivation
+	columnSystemID
+)
+
+// upgradedDisks returns what the upgrade makes of what was on the disks of a node. A step gives a group that names no node the system ID of this one, and then the
+// agent stops its autoactivation. Each is one change of the group's metadata, and a group that has one of the marks does not get it again. The group of the
+// Cluster untouched stays as it was.
+func upgradedDisks(before, node, untouched string) (lines []string) {
+	for line := range strings.Lines(before) {
+		f := strings.Fields(line)
+		if len(f) > columnAutoactivation && f[0] != v1alpha1.DefaultVolumeGroupPrefix+untouched {
+			changes := 0
+			if len(f) == columnSystemID {
+				f = append(f, systemid.Of(node))
+				changes++
+			}
+			if f[columnAutoactivation] == "1" {
+				f[columnAutoactivation] = "0"
+				changes++
+			}
+			sequence, _ := strconv.Atoi(f[columnSequence])
+			f[columnSequence] = strconv.Itoa(sequence + changes)
 		}
+		lines = append(lines, strings.Join(f, " "))
+	}
+	return lines
+}
+
+// checkDisks waits until the disks are as the upgrade makes them. No step runs on a host that leaves: on the node leaving, the group of the Cluster of stays as it was.
+func checkDisks(t *testing.T, disks map[string]string, leaving, of string) {
+	t.Helper()
+	inAnyOrder := cmpopts.SortSlices(strings.Compare)
+	for _, node := range nodes {
+		untouched := ""
+		if node == leaving {
+			untouched = of
+		}
+		want := upgradedDisks(disks[node], node, untouched)
+		eventually(t, limitReady, "the disks of "+node+" are as the upgrade makes them", func(context.Context) error {
+			if diff := cmp.Diff(want, strings.Split(strings.TrimSpace(onDisks(t, node)), "\n"), inAnyOrder); diff != "" {
+				return fmt.Errorf("(-want +got):\n%s", diff)
+			}
+			return nil
+		})
 	}
 }
 
