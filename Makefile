@@ -183,7 +183,7 @@ bench: deploy ## Take the measurements of docs/benchmarks.md. SECTIONS="volumes 
 	test/bench/run $(LAB_NAME) $(SECTIONS)
 
 .PHONY: test
-test: ## Run everything: lint, unit, generated files, conformance on a real kernel, end to end. EVERY=1 runs what takes turns, too.
+test: ## Run lint, unit, generated files, conformance on a real kernel, end to end. What takes longest takes turns; EVERY=1 runs all of it.
 	test/all
 
 .PHONY: clean
