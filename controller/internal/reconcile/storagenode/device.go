@@ -18,8 +18,8 @@ import (
 
 // Bounds of what a status holds, so that no node, whatever is plugged into it, makes an object that the API server refuses.
 const (
-	// maxDeviceBytes and maxGroupBytes are the lengths of the lists in JSON.
-	maxDeviceBytes = 128 << 10
+	// maxDeviceBytes and maxGroupBytes are the lengths of the lists as the API server stores them, see sizeOf.
+	maxDeviceBytes = 144 << 10
 	maxGroupBytes  = 32 << 10
 	// maxRefusals is the number of reasons that are shown of a device, maxReason the length of the sentence of each.
 	maxRefusals = 6
@@ -131,7 +131,7 @@ func (v *view) bound() {
 	budget := maxDeviceBytes
 	var keep []int
 	for _, i := range order {
-		if size := sizeOf(v.devices[i]); len(keep) < v1alpha1.MaxNodeDevices && size <= budget {
+		if size := sizeOf(v.devices[i], "path"); len(keep) < v1alpha1.MaxNodeDevices && size <= budget {
 			keep, budget = append(keep, i), budget-size
 			continue
 		}
@@ -155,14 +155,23 @@ func rank(d v1alpha1.NodeDevice) int {
 	return 2
 }
 
-// sizeOf returns the length of a value as JSON, with what separates it from the next one.
-func sizeOf(value any) int {
+// sizeOf returns how much larger an entry of a list makes the object that the API server stores: by its JSON, with what separates it from the next one, and by what managedFields have
+// of the entry, which is its key and the name of each of its fields. key is the field by which the list tells entries apart.
+func sizeOf(value any, key string) int {
 	raw, err := json.Marshal(value)
+	var fields map[string]json.RawMessage
+	if err == nil {
+		err = json.Unmarshal(raw, &fields)
+	}
 	if err != nil {
 		// It cannot happen with the types of the API. If it does, the value is not shown.
 		return maxDeviceBytes + maxGroupBytes
 	}
-	return len(raw) + 1
+	size := len(raw) + 1 + len(`"k:{\"\":\"\"}":{".":{}},`) + len(key) + len(fields[key])
+	for name := range fields {
+		size += len(`"f:":{},`) + len(name)
+	}
+	return size
 }
 
 // summary returns what is not shown: "8 loop, 12 lvm, 3 partition".

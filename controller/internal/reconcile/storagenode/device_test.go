@@ -1,6 +1,7 @@
 package storagenode
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,9 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"quarry.storage/quarry/controller/internal/apitest"
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/disk"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
@@ -130,9 +135,8 @@ func sentence() string {
 	return "The device is in use by " + strings.Repeat("dm-1234 (/dev/mapper/vg-volume), ", 1000)
 }
 
-// TestFill_size builds a large node, and bad ones: no status is larger than 200 KiB.
-func TestFill_size(t *testing.T) {
-	const limit = 200 << 10
+// sizes are a large node, and bad ones.
+func sizes() map[string]sized {
 	large := func(disk func(i int) decide.Device) decide.Node {
 		n := decide.Node{
 			Name: "n1", Agent: decide.AgentUp, Session: time.Unix(1, 0), AgentVersion: "v1.2.3", KernelRelease: "6.12", LVMVersion: "2.03.16",
@@ -171,26 +175,38 @@ func TestFill_size(t *testing.T) {
 		}
 		crowded.Groups = append(crowded.Groups, g)
 	}
-	for name, tt := range map[string]struct {
-		node decide.Node
-		// listed is the least number of devices that must be shown.
-		listed int
-	}{
+	// Of small entries the names of their fields are a large part.
+	plain := func(i int) decide.Device {
+		d := device(fmt.Sprintf("sd%d", i), "disk")
+		d.Refusals = []v1alpha1.Refusal{{Reason: v1alpha1.RefusalFilesystem, Message: sentence()}}
+		d.Model, d.Serial, d.WWN, d.Transport = "MZQL27T6HBLA", fmt.Sprintf("S6C%06d", i), fmt.Sprintf("0x%016d", i), "nvme"
+		return d
+	}
+	many := large(plain)
+	for i := range 300 {
+		many.Devices = append(many.Devices, plain(1000+i))
+		many.Groups = append(many.Groups, decide.Group{Name: "vg", UUID: fmt.Sprintf("uuid-x%d", i), OwnerUID: strings.Repeat("u", 300)})
+	}
+	return map[string]sized{
 		"all disks in use":     {large(func(i int) decide.Device { return owned(fmt.Sprintf("sd%d", i), "u1") }), 60},
 		"all disks refused":    {large(disturbed), 60},
 		"what nobody plugs in": {crowded, 50},
-	} {
+		"many small disks":     {many, 150},
+	}
+}
+
+// sized is a node, and the least number of its devices that must be shown.
+type sized struct {
+	node   decide.Node
+	listed int
+}
+
+// TestFill_size: of a large node, and of bad ones, the status lists what matters.
+func TestFill_size(t *testing.T) {
+	for name, tt := range sizes() {
 		t.Run(name, func(t *testing.T) {
 			sn := &v1alpha1.StorageNode{}
 			fill(sn, tt.node, owners{"u1": "Cluster fast"}, nil)
-			raw, err := json.Marshal(sn)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("%d bytes, %d devices, %d groups, others %s", len(raw), len(sn.Status.Devices), len(sn.Status.Groups), sn.Status.OtherDevices)
-			if len(raw) > limit {
-				t.Errorf("%d bytes, more than %d", len(raw), limit)
-			}
 			if len(sn.Status.Devices) < tt.listed || !strings.Contains(sn.Status.OtherDevices, "1000 lvm, 60 partition") {
 				t.Errorf("%d devices are listed, others %q", len(sn.Status.Devices), sn.Status.OtherDevices)
 			}
@@ -199,6 +215,48 @@ func TestFill_size(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFill_storedSize: no StorageNode is larger than 200 KiB as the API server stores it, with the fields that it adds (managedFields).
+func TestFill_storedSize(t *testing.T) {
+	const limit = 200 << 10
+	c := apitest.Client(t)
+	for name, tt := range sizes() {
+		t.Run(name, func(t *testing.T) {
+			sn := &v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: "large"}}
+			if err := c.Create(t.Context(), sn, kube.FieldOwner); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Delete(context.Background(), sn) })
+			after := sn.DeepCopy()
+			fill(after, tt.node, owners{"u1": "Cluster fast"}, nil)
+			if _, err := kube.WriteStatus(t.Context(), c, sn, after); err != nil {
+				t.Fatal(err)
+			}
+			stored := &unstructured.Unstructured{}
+			stored.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("StorageNode"))
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(sn), stored); err != nil {
+				t.Fatal(err)
+			}
+			all, fields := sizeInJSON(t, stored.Object), sizeInJSON(t, stored.GetManagedFields())
+			t.Logf("%d bytes, %d of them managedFields, %d devices, %d groups", all, fields, len(after.Status.Devices), len(after.Status.Groups))
+			if all > limit {
+				t.Errorf("%d bytes, more than %d", all, limit)
+			}
+			if fields < 10*len(after.Status.Devices) {
+				t.Errorf("managedFields have %d bytes: this is not the object as it is stored", fields)
+			}
+		})
+	}
+}
+
+func sizeInJSON(t *testing.T, value any) int {
+	t.Helper()
+	raw, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(raw)
 }
 
 func TestGroupsOf_twoOfOneName(t *testing.T) {

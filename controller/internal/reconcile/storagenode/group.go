@@ -22,7 +22,7 @@ func groupsOf(n decide.Node, of owners) []v1alpha1.NodeVolumeGroup {
 		if i >= len(n.Groups) {
 			shown.BelongsTo = backend.Cut(systemid.Describe(g.SystemID), maxReason)
 		}
-		size := sizeOf(shown)
+		size := sizeOf(shown, "uuid")
 		if seen[g.UUID] || len(out) == v1alpha1.MaxNodeGroups || size > budget {
 			continue
 		}
