@@ -236,8 +236,7 @@ var rules = []rule{
 		of:   []string{"controller/internal/reconcile/driver"},
 		deny: []string{"~/controller"},
 		allow: []string{
-			"~/controller/internal/reconcile/driver", "~/controller/internal/kube", "~/controller/internal/decide/backend",
-			"~/controller/internal/decide/class", "~/controller/internal/decide/notice",
+			"~/controller/internal/reconcile/driver", "~/controller/internal/kube", "~/controller/internal/decide",
 		},
 	},
 	{
@@ -248,7 +247,9 @@ var rules = []rule{
 	},
 	{
 		name: "the engine knows no single backend",
-		of:   []string{"controller/internal/reconcile/storage", "controller/internal/decide/backend", "controller/internal/kube"},
+		of: []string{
+			"controller/internal/reconcile/storage", "controller/internal/reconcile/driver", "controller/internal/decide/backend", "controller/internal/kube",
+		},
 		deny: []string{
 			"~/controller/internal/backend", "~/controller/internal/decide/<backend>", "~/controller/internal/reconcile/cluster",
 			"~/controller/internal/reconcile/<backend>", "~/controller/internal/agents",

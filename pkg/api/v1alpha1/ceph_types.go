@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -214,6 +216,12 @@ type MemberCeph struct {
 	// NoOut is true from before the flag noout is set for the OSDs of the host until it was taken back.
 	// +optional
 	NoOut bool `json:"noOut,omitempty"`
+}
+
+// HasJoined reports whether the host has an OSD that stays, or one that no person gave up. One that a person gave up may wait for the disk in its place: where each host has one, no
+// other place is left for its copies.
+func (r MemberCeph) HasJoined() bool {
+	return slices.ContainsFunc(r.OSDs, func(o MemberOSD) bool { return !o.Replaced || o.AutoReplaced })
 }
 
 // MemberMonitor is the record of a monitor.

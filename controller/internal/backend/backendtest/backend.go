@@ -59,12 +59,13 @@ func New(t testing.TB, o Options) *Backend {
 	b := &Backend{
 		t: t, hosts: map[string]*host{}, shares: map[types.UID]*share{},
 		profile: backend.Profile{
-			Type: o.Type, Exclusive: o.Exclusive, MovesData: o.MovesData, TakesDevices: !o.NoMembers,
+			Type: o.Type, Exclusive: o.Exclusive, MovesData: o.MovesData,
 			Driver: backend.Driver{Name: o.Driver, Deployment: "quarry-csi-test", Attach: o.Attach},
 		},
 	}
 	if !o.NoMembers {
 		b.profile.Driver.NodeOf = nodeOf
+		b.profile.Effects = map[string]backend.Effect{v1alpha1.ActionWipeDevice: {Takes: true, Wipes: true}, v1alpha1.ActionEnsureVolumeGroup: {Takes: true}}
 		b.profile.Members = &backend.Readiness{
 			Condition: v1alpha1.ConditionDisksReady, Reason: v1alpha1.ReasonDisksReady, Message: "Every host holds its group.",
 			None: "No host holds a group yet.",

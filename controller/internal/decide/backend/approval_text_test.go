@@ -11,8 +11,9 @@ import (
 func TestSummary_approvalThatLosesVolumes(t *testing.T) {
 	s := summaryOf(hostOf("n2", refuses))
 	s.Class = Class{Exists: true}
+	s.Profile.Effects = map[string]Effect{"Forget": {GivesUp: true}}
 	s.Plan = &v1alpha1.Plan{Digest: "d1", Count: 1, Steps: []v1alpha1.PlanStep{{
-		Host: "n1", Action: v1alpha1.ActionForgetMissingDevice, Volumes: []string{"pvc-1 (claim a/b)"},
+		Host: "n1", Action: "Forget", Volumes: []string{"pvc-1 (claim a/b)"},
 	}}}
 	got := s.Message()
 	for _, part := range []string{
@@ -31,6 +32,7 @@ func TestSummary_approvalThatKeepsVolumes(t *testing.T) {
 	for _, action := range []string{v1alpha1.ActionImportVolumeGroup, v1alpha1.ActionRepairThinPool} {
 		s := summaryOf(hostOf("n2", refuses))
 		s.Class = Class{Exists: true}
+		s.Profile.Effects = map[string]Effect{"Forget": {GivesUp: true}}
 		s.Plan = &v1alpha1.Plan{Digest: "d1", Count: 1, Steps: []v1alpha1.PlanStep{{Host: "n1", Action: action, Volumes: []string{"pvc-1 (claim a/b)"}}}}
 		if got := s.Message(); strings.Contains(got, "deletes") || !strings.Contains(got, "quarry.storage/approve=d1") {
 			t.Errorf("%s: %s", action, got)

@@ -163,15 +163,15 @@ func (s Summary) planApproved() metav1.Condition {
 	}
 	return Condition(v1alpha1.ConditionPlanApproved, metav1.ConditionFalse, v1alpha1.ReasonApprovalRequired, fmt.Sprintf(
 		"%s for approval, see status.plan. %s%sTo approve: kubectl annotate --overwrite %s.%s %s %s=%s",
-		steps, givenUp(s.Plan.Steps), consents(*s.Plan), strings.ToLower(s.Owner.Kind), v1alpha1.Group, s.Owner.Name, v1alpha1.AnnotationApprove, s.Plan.Digest))
+		steps, s.Profile.givenUp(s.Plan.Steps), consents(*s.Plan), strings.ToLower(s.Owner.Kind), v1alpha1.Group, s.Owner.Name, v1alpha1.AnnotationApprove, s.Plan.Digest))
 }
 
 // givenUp names the volumes that a plan gives up for good; empty when it does so with none.
-func givenUp(steps []v1alpha1.PlanStep) string {
+func (p Profile) givenUp(steps []v1alpha1.PlanStep) string {
 	var volumes []string
 	for _, step := range steps {
 		// Those of other steps move with them, or are in the thin pool that is repaired.
-		if step.Action == v1alpha1.ActionForgetMissingDevice {
+		if p.Effects[step.Action].GivesUp {
 			volumes = append(volumes, step.Volumes...)
 		}
 	}

@@ -27,9 +27,32 @@ type Profile struct {
 	// MovesData is true for a backend that moves the data of a member away by itself. A member of any other backend that leaves stays
 	// until it is known to hold no data.
 	MovesData bool
-	// TakesDevices is true for a backend that takes devices of hosts which are nobody's so far.
-	TakesDevices bool
+	// Effects are what steps do beyond the storage's own, by their action: of a recorded step only the action is known. An action that is missing has none.
+	Effects map[string]Effect
 }
+
+// Effect is what the steps of one action do.
+type Effect struct {
+	// Takes is true for steps that may take devices of hosts which are nobody's so far.
+	Takes bool
+	// Wipes is true for steps that wipe the one device that they show.
+	Wipes bool
+	// GivesUp is true for steps by which the volumes that they show are deleted for good.
+	GivesUp bool
+}
+
+// TakesDevices reports whether the backend has steps that take devices which are nobody's so far.
+func (p Profile) TakesDevices() bool {
+	for _, e := range p.Effects {
+		if e.Takes {
+			return true
+		}
+	}
+	return false
+}
+
+// Wipes reports whether steps of an action wipe the device that they show.
+func (p Profile) Wipes(action string) bool { return p.Effects[action].Wipes }
 
 // Readiness is how a backend words what there is to say about its members. The engine has no words of its own for what a member is made of.
 type Readiness struct {
@@ -62,6 +85,8 @@ type Driver struct {
 	Attach bool
 	// NodeOf returns the node that a handle names; empty when it names none. It is nil for a driver whose handles never do.
 	NodeOf func(handle string) string
+	// InGroup reports whether a volume whose attributes name no storage is in a group of this name, on the node that its handle names. It is nil for a driver without such groups.
+	InGroup func(handle string, attributes map[string]string, group string) bool
 	// PrefixOf returns what the handles of a storage's volumes begin with. It is nil for a driver whose handles begin with the UID of the storage, and a slash.
 	PrefixOf func(v1alpha1.Storage) string
 }

@@ -179,15 +179,6 @@ func (r Request) veiled(free, bound []Step, approved bool) (v Verdict, stays boo
 	return Verdict{Run: now(slices.Concat(free, bound)), Plan: p}, true
 }
 
-// TakesDevices reports whether steps of an action take devices that are nobody's so far.
-func TakesDevices(action string) bool {
-	switch action {
-	case v1alpha1.ActionWipeDevice, v1alpha1.ActionEnsureVolumeGroup, v1alpha1.ActionTakeDisks:
-		return true
-	}
-	return false
-}
-
 // within reports whether an approved plan covers steps.
 func within(steps []Step, approved *v1alpha1.Plan) bool {
 	for _, s := range steps {

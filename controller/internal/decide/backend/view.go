@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/decide/class"
+	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/nodestate"
 )
@@ -127,8 +128,8 @@ type World struct {
 	// Each VolumeAttachment counts from the moment that it exists until it is gone, whatever its status says. Of a volume whose
 	// PersistentVolume is gone only the name is known, and whose it was is not: it is among those of every storage of the driver.
 	Attached map[string][]Volume
-	// GlusterNodes are those that have devices of hosts on record. No storage takes one of these. A backend whose Profile says that it takes none is not told of them.
-	GlusterNodes []v1alpha1.GlusterNode
+	// Records are those of the devices of objects that are no storages. No storage takes one of these. A backend whose Profile says that it takes none is not told of them.
+	Records []disk.Record
 	// Unread says why nobody knows these, in words that stay the same; empty when they are known. No storage takes a device then.
 	Unread string
 	// Started is when this leader began: a delay never counts time in which nobody looked.

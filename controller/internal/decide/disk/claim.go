@@ -148,9 +148,3 @@ func glob(pattern, text string) bool {
 	}
 	return strings.HasSuffix(text, parts[len(parts)-1])
 }
-
-// HasJoined reports whether a host has an OSD that stays, or one that no person gave up. One that a person gave up may wait for the disk in its place: where each host has one, no other place is
-// left for its copies.
-func HasJoined(r v1alpha1.MemberCeph) bool {
-	return slices.ContainsFunc(r.OSDs, func(o v1alpha1.MemberOSD) bool { return !o.Replaced || o.AutoReplaced })
-}

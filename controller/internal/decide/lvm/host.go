@@ -199,7 +199,7 @@ func steps(in []Step) []backend.Step {
 // selection puts together what the choice of devices is made on.
 func (h host) selection() disk.Input {
 	v, n := h.view, h.view.node(h.m.Node)
-	in := disk.Input{Host: h.m.Node, Claim: v.own.on(n, h.node), Node: h.node, Retired: v.retired[h.m.Node], Recorded: disk.RecordsOf(v.seen.World.GlusterNodes), Unread: v.seen.World.Unread, Now: v.seen.Now}
+	in := disk.Input{Host: h.m.Node, Claim: v.own.on(n, h.node), Node: h.node, Retired: v.retired[h.m.Node], Recorded: v.seen.World.Records, Unread: v.seen.World.Unread, Now: v.seen.Now}
 	if len(h.groups) > 0 {
 		in.Group = &h.groups[0]
 	}

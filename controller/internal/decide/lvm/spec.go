@@ -107,15 +107,20 @@ func (s Spec) invalidOptions() string {
 // Profile returns what the engine has to know of this backend.
 func Profile() backend.Profile {
 	return backend.Profile{
-		Type: v1alpha1.StorageTypeLVM, Exclusive: true, TakesDevices: true,
+		Type: v1alpha1.StorageTypeLVM, Exclusive: true,
 		Driver: backend.Driver{
 			Name: v1alpha1.DriverLVM, Deployment: "quarry-csi-lvm",
-			Topology: true, Capacity: true, Snapshots: true, NodeOf: nodeOf,
+			Topology: true, Capacity: true, Snapshots: true, NodeOf: nodeOf, InGroup: inGroup,
 		},
 		Members: &backend.Readiness{
 			Condition: v1alpha1.ConditionDisksReady, Reason: v1alpha1.ReasonDisksReady,
 			Message: "Every host holds its part of the volume group.", None: "No host holds a volume group yet.",
 			Preparing: "its disks are being prepared", Unapproved: "changes of its disks wait for approval",
+		},
+		Effects: map[string]backend.Effect{
+			v1alpha1.ActionWipeDevice:          {Takes: true, Wipes: true},
+			v1alpha1.ActionEnsureVolumeGroup:   {Takes: true},
+			v1alpha1.ActionForgetMissingDevice: {GivesUp: true},
 		},
 	}
 }
@@ -127,6 +132,12 @@ func nodeOf(handle string) string {
 		return ""
 	}
 	return id.Node
+}
+
+// inGroup reports whether a volume that says of no Cluster that it is its own is in a group of that name by its handle: a person made its PersistentVolume.
+func inGroup(handle string, attributes map[string]string, group string) bool {
+	id, err := volumeid.Parse(handle)
+	return err == nil && id.Group == group && attributes[v1alpha1.ParameterCluster] == ""
 }
 
 // Snapshots reports whether a storage gets a VolumeSnapshotClass: only thin volumes have snapshots.

@@ -208,6 +208,42 @@ func TestProfile_nodeOfAHandle(t *testing.T) {
 	}
 }
 
+// TestProfile_inGroup: a volume is of a group by its handle only if its attributes name no Cluster.
+func TestProfile_inGroup(t *testing.T) {
+	const handle = "n1/g/" + lv
+	named := map[string]string{v1alpha1.ParameterCluster: "u"}
+	for name, c := range map[string]struct {
+		handle, group string
+		attributes    map[string]string
+		want          bool
+	}{
+		"of the group":                          {handle, "g", nil, true},
+		"of the group, and it names a Cluster":  {handle, "g", named, false},
+		"of a group that begins with that name": {"n1/g2/" + lv, "g", nil, false},
+		"no handle":                             {"n1", "g", nil, false},
+	} {
+		if got := Profile().Driver.InGroup(c.handle, c.attributes, c.group); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestProfile_effects: what the engine knows of steps by their action alone is what the steps themselves do.
+func TestProfile_effects(t *testing.T) {
+	if !Profile().TakesDevices() {
+		t.Error("it takes devices")
+	}
+	for action, effect := range Profile().Effects {
+		s := Step{Does: action, Node: "n1", Devices: []decide.Device{{Path: "/dev/a"}}}
+		if takes := len(s.Takes()) > 0; takes != effect.Takes {
+			t.Errorf("%s takes devices: %v, and the profile says %v", action, takes, effect.Takes)
+		}
+		if (effect.Wipes || effect.GivesUp) && !s.Destroys() {
+			t.Errorf("%s is taken without approval", action)
+		}
+	}
+}
+
 // TestSpec_options: options reach the StorageClass, and those that are not taken make none.
 func TestSpec_options(t *testing.T) {
 	for name, c := range map[string]struct {

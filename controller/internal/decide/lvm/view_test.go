@@ -302,7 +302,7 @@ func TestDecide_recorded(t *testing.T) {
 	if step, ok := whole.Steps[0].(Step); !ok || disk.TakesRecorded(step, records) != "/dev/disk/by-id/sda is on record as a device of GlusterNode gluster/g1" || disk.TakesRecorded(step, nil) != "" {
 		t.Errorf("%+v", step)
 	}
-	s.world.GlusterNodes = []v1alpha1.GlusterNode{n}
+	s.world.Records = records
 	if got := tell(s.decide()); !strings.Contains(got, "EnsureVolumeGroup quarry-a sdb\n") {
 		t.Errorf("got:\n%s", got)
 	}

@@ -44,8 +44,8 @@ func Storage(before, after *v1alpha1.StorageStatus) []Note {
 }
 
 // Member returns the events between two statuses of a member. approved is the digest that a person has approved.
-func Member(node string, before, after v1alpha1.MemberStatus, approved string) []Note {
-	notes := wiped(node, before, after, approved)
+func Member(node string, before, after v1alpha1.MemberStatus, approved string, wipes func(action string) bool) []Note {
+	notes := wiped(node, before, after, approved, wipes)
 	notes = append(notes, added(node, before, after)...)
 	notes = append(notes, state(node, before, after)...)
 	notes = append(notes, left(node, before, after)...)
@@ -97,13 +97,13 @@ func added(node string, before, after v1alpha1.MemberStatus) []Note {
 }
 
 // wiped tells of the approved wipes that are not left to do, and whose device is in use now.
-func wiped(node string, before, after v1alpha1.MemberStatus, approved string) []Note {
+func wiped(node string, before, after v1alpha1.MemberStatus, approved string, wipes func(action string) bool) []Note {
 	if before.Plan == nil || before.Plan.Digest != approved {
 		return nil
 	}
 	var notes []Note
 	for _, s := range before.Plan.Steps {
-		if s.Action != v1alpha1.ActionWipeDevice || len(s.Devices) != 1 {
+		if !wipes(s.Action) || len(s.Devices) != 1 {
 			continue
 		}
 		path, _, _ := strings.Cut(s.Devices[0], " ")

@@ -16,6 +16,9 @@ const (
 	isWarning = corev1.EventTypeWarning
 )
 
+// wipes is what a Profile says of its steps.
+func wipes(action string) bool { return action == v1alpha1.ActionWipeDevice }
+
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
 }
@@ -118,7 +121,7 @@ func TestMember(t *testing.T) {
 		"a pool with room again": {pool(95), pool(10), []Note{{isNormal, v1alpha1.ReasonThinPoolsHealthy, "WatchPool", "Host n1: thin pool thin has room again."}}},
 		"a pool is gone":         {pool(95), member(func(*v1alpha1.MemberStatus) {}), nil},
 	} {
-		if d := cmp.Diff(c.want, Member("n1", c.before, c.after, "")); d != "" {
+		if d := cmp.Diff(c.want, Member("n1", c.before, c.after, "", wipes)); d != "" {
 			t.Errorf("%s, -want +got:\n%s", name, d)
 		}
 	}
@@ -137,11 +140,11 @@ func TestMember_wipedDevices(t *testing.T) {
 	})
 	added := Note{isNormal, v1alpha1.ReasonDisksAdded, "AddDisks", "Host n1: /dev/a"}
 	want := []Note{{isNormal, v1alpha1.ReasonDiskWiped, "WipeDevice", "Host n1: /dev/a (model, 1Gi)"}, added}
-	if d := cmp.Diff(want, Member("n1", before, after, "d")); d != "" {
+	if d := cmp.Diff(want, Member("n1", before, after, "d", wipes)); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
 	// Without the approval somebody else wiped it.
-	if d := cmp.Diff([]Note{added}, Member("n1", before, after, "")); d != "" {
+	if d := cmp.Diff([]Note{added}, Member("n1", before, after, "", wipes)); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
 }

@@ -131,7 +131,7 @@ func (s *scope) veiled(h backend.HostHealth) bool {
 		return false
 	}
 	return slices.ContainsFunc(h.Object.Status.Plan.Steps, func(was v1alpha1.PlanStep) bool {
-		return backend.TakesDevices(was.Action) && !slices.ContainsFunc(h.Decided.Steps, func(is backend.Step) bool { return is.Digest() == was.Digest })
+		return s.profile.Effects[was.Action].Takes && !slices.ContainsFunc(h.Decided.Steps, func(is backend.Step) bool { return is.Digest() == was.Digest })
 	})
 }
 

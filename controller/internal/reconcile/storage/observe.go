@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
@@ -70,7 +71,7 @@ func (r *Reconciler) readMembers(ctx context.Context, s *scope) error {
 
 // readGlusterNodes reads which devices are on record as those of GlusterNodes. Where nobody knows, only the taking of devices waits: the storage is looked after all the same.
 func (r *Reconciler) readGlusterNodes(ctx context.Context, s *scope) error {
-	if !s.profile.TakesDevices {
+	if !s.profile.TakesDevices() {
 		return nil
 	}
 	nodes, err := r.glusterNodes.List(ctx, r.Recorded, r.Records)
@@ -78,7 +79,7 @@ func (r *Reconciler) readGlusterNodes(ctx context.Context, s *scope) error {
 		s.world.Unread = kube.Unread(err)
 		return ctx.Err()
 	}
-	s.world.GlusterNodes = recorded(nodes)
+	s.world.Records = disk.RecordsOf(nodes)
 	return nil
 }
 

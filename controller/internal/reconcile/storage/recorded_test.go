@@ -101,7 +101,7 @@ func TestReadGlusterNodes(t *testing.T) {
 		"nobody answered": {errors.New("no answer"), "cannot be read"},
 	} {
 		failing := failReads(c, func() error { return row.err })
-		r, pass := &Reconciler{Config: Config{Records: failing, Recorded: failing}}, &scope{profile: backend.Profile{TakesDevices: true}}
+		r, pass := &Reconciler{Config: Config{Records: failing, Recorded: failing}}, &scope{profile: backend.Profile{Effects: map[string]backend.Effect{"Take": {Takes: true}}}}
 		if err := r.readGlusterNodes(t.Context(), pass); err != nil || (pass.world.Unread == "") != (row.want == "") || !strings.Contains(pass.world.Unread, row.want) {
 			t.Errorf("%s: %v, %q", name, err, pass.world.Unread)
 		}

@@ -137,12 +137,12 @@ func (s *scope) ownsVolume(v *corev1.PersistentVolume) bool {
 // records reports whether a volume that says of no storage that it is its own is in the group that a Member has on record: a person made its
 // PersistentVolume.
 func (s *scope) records(v *corev1.PersistentVolume) bool {
-	if s.profile.Driver.NodeOf == nil || v.Spec.CSI.VolumeAttributes[v1alpha1.ParameterCluster] != "" {
+	d, csi := s.profile.Driver, v.Spec.CSI
+	if d.NodeOf == nil || d.InGroup == nil {
 		return false
 	}
-	node := s.profile.Driver.NodeOf(v.Spec.CSI.VolumeHandle)
-	m := s.members[node]
-	return m != nil && m.Spec.Group != nil && m.Spec.Group.Name != "" && strings.HasPrefix(v.Spec.CSI.VolumeHandle, node+"/"+m.Spec.Group.Name+"/")
+	m := s.members[d.NodeOf(csi.VolumeHandle)]
+	return m != nil && m.Spec.Group != nil && m.Spec.Group.Name != "" && d.InGroup(csi.VolumeHandle, csi.VolumeAttributes, m.Spec.Group.Name)
 }
 
 // names returns every host that the storage uses, used or may have used: from the spec, its Members, its volumes and the backend.

@@ -151,7 +151,7 @@ func (r *Reconciler) writeMember(ctx context.Context, s *scope, h *backend.HostH
 		return err
 	}
 	r.wrote(s, after.UID)
-	s.notes = append(s.notes, notice.Member(h.Node, h.Object.Status, after.Status, s.approvals[h.Node])...)
+	s.notes = append(s.notes, notice.Member(h.Node, h.Object.Status, after.Status, s.approvals[h.Node], s.profile.Wipes)...)
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -169,15 +168,10 @@ func (g guarded) unclaimed(ctx context.Context, step backend.Step) error {
 	if err != nil {
 		return err
 	}
-	if why := disk.TakesRecorded(t, disk.RecordsOf(recorded(nodes))); why != "" {
+	if why := disk.TakesRecorded(t, disk.RecordsOf(nodes)); why != "" {
 		return errors.New(why)
 	}
 	return nil
-}
-
-// recorded returns those of all GlusterNodes that have devices of hosts on record.
-func recorded(nodes []v1alpha1.GlusterNode) []v1alpha1.GlusterNode {
-	return slices.DeleteFunc(nodes, func(n v1alpha1.GlusterNode) bool { return len(n.Spec.Devices) == 0 })
 }
 
 // stays says why a member that is not being removed gets no step now: it is under maintenance, or leaves.

@@ -43,10 +43,10 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 		h.Finding = backend.Finding{Kind: backend.Busy, Reason: v1alpha1.ReasonPreparing, Message: "its disks are left alone. " + v.unmade()}
 		return nil
 	}
-	joined := disk.HasJoined(r) || v.forgotten(m.Node) > 0
+	joined := r.HasJoined() || v.forgotten(m.Node) > 0
 	choice := disk.Select(disk.Input{
 		Host: m.Node, Claim: claimOf(v.seen.Cluster, m.Node, joined), Node: v.unrecorded(m.Node, node, r), Now: v.seen.Now, Rivals: v.rivals(m.Node),
-		Retired: v.retired(m), Recorded: disk.RecordsOf(v.seen.World.GlusterNodes), Unread: v.seen.World.Unread, Elsewhere: v.elsewhere(m.Node),
+		Retired: v.retired(m), Recorded: v.seen.World.Records, Unread: v.seen.World.Unread, Elsewhere: v.elsewhere(m.Node),
 	})
 	h.Unread = choice.Unread
 	choice.Wipe = slices.DeleteFunc(choice.Wipe, v.mayBeOurs(m.Node))
@@ -140,7 +140,7 @@ func (v *View) unfit(host string, d decide.Device) string {
 // inPlace are the disks that a host may take in place of OSDs that a person gave up: as many as these are. A host without such an OSD takes all of them. What the spec chooses anyway is
 // taken in the next pass, when one is on record.
 func inPlace(r v1alpha1.MemberCeph, taken []decide.Device) []decide.Device {
-	if disk.HasJoined(r) || len(r.OSDs) == 0 {
+	if r.HasJoined() || len(r.OSDs) == 0 {
 		return taken
 	}
 	return taken[:min(len(taken), len(r.OSDs))]
@@ -160,7 +160,7 @@ func (v *View) rivals(host string) []disk.Claim {
 			continue
 		}
 		joined := slices.ContainsFunc(v.seen.World.OtherMembers, func(m *v1alpha1.Member) bool {
-			return m.Spec.Of.UID == c.UID && string(m.Spec.Node) == host && disk.HasJoined(record(m))
+			return m.Spec.Of.UID == c.UID && string(m.Spec.Node) == host && record(m).HasJoined()
 		})
 		out = append(out, claimOf(c, host, joined))
 	}

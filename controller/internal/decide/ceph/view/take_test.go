@@ -12,6 +12,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/preflight"
+	"quarry.storage/quarry/controller/internal/decide/disk"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 	"quarry.storage/quarry/pkg/osd"
@@ -64,7 +65,7 @@ func TestTake_joined(t *testing.T) {
 		"with hotplug":               {&v1alpha1.DeviceSelector{Hotplug: true}, nil, v1alpha1.ActionTakeDisks, ""},
 		"a disk that is named":       {&v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/sdc"}}, nil, v1alpha1.ActionTakeDisks, ""},
 		"one that a GlusterNode has": {&v1alpha1.DeviceSelector{Hotplug: true}, func(o *Observation) {
-			o.World.GlusterNodes = []v1alpha1.GlusterNode{{Spec: v1alpha1.GlusterNodeSpec{Devices: []v1alpha1.GlusterDevice{{Node: "n1", Serial: "c"}}}}}
+			o.World.Records = []disk.Record{{Device: v1alpha1.GlusterDevice{Node: "n1", Serial: "c"}}}
 		}, "", ""},
 		"a host without OSDs":             {nil, func(o *Observation) { o.World.Members[0].Spec.Ceph.OSDs = nil }, v1alpha1.ActionTakeDisks, ""},
 		"beside an OSD that is down":      {nil, func(o *Observation) { o.Ceph.Map.OSDs[0].Up = false }, "", "does not run. Clean disks that are not taken: /dev/sdc"},

@@ -19,13 +19,14 @@ import (
 // Profile returns what the engine has to know of Clusters of type cephfs.
 func Profile() backend.Profile {
 	return backend.Profile{
-		Type: v1alpha1.StorageTypeCephFS, Exclusive: true, MovesData: true, TakesDevices: true,
+		Type: v1alpha1.StorageTypeCephFS, Exclusive: true, MovesData: true,
 		Driver: backend.Driver{Name: v1alpha1.DriverCephFS, Deployment: "quarry-csi-cephfs", Snapshots: true, Capacity: true, PrefixOf: prefixOf},
 		Members: &backend.Readiness{
 			Condition: v1alpha1.ConditionOSDsReady, Reason: v1alpha1.ReasonOSDsReady, Message: "The OSDs of every host run.",
 			None: "No OSD runs yet.", Preparing: "its disks become OSDs", Unapproved: "the steps on its disks wait for approval",
 			Forgets: "Ceph has forgotten",
 		},
+		Effects: map[string]backend.Effect{v1alpha1.ActionWipeDevice: {Takes: true, Wipes: true}, v1alpha1.ActionTakeDisks: {Takes: true}},
 	}
 }
 

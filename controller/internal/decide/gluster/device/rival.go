@@ -233,6 +233,6 @@ func (f Facts) joined(c *v1alpha1.Cluster) bool {
 		if m.Spec.Of.UID != c.UID || string(m.Spec.Node) != f.Host {
 			return false
 		}
-		return m.Spec.Group != nil && m.Spec.Group.UUID != "" || m.Spec.Ceph != nil && disk.HasJoined(*m.Spec.Ceph)
+		return m.Spec.Group != nil && m.Spec.Group.UUID != "" || m.Spec.Ceph != nil && m.Spec.Ceph.HasJoined()
 	})
 }
