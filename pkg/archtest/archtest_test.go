@@ -20,6 +20,8 @@ type listed struct {
 	Dir          string
 	GoFiles      []string
 	CgoFiles     []string
+	TestGoFiles  []string
+	XTestGoFiles []string
 	Imports      []string
 	TestImports  []string
 	XTestImports []string
@@ -38,7 +40,7 @@ func load(t *testing.T) []listed {
 
 // list asks the go command once for all tests.
 var list = sync.OnceValues(func() ([]listed, error) {
-	cmd := exec.Command("go", "list", "-tags=cephbox,e2e,hostroot,sanity", "-json=ImportPath,Dir,GoFiles,CgoFiles,Imports,TestImports,XTestImports,Deps", "./...")
+	cmd := exec.Command("go", "list", "-tags=cephbox,e2e,hostroot,sanity", "-json=ImportPath,Dir,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports,Deps", "./...")
 	cmd.Dir = filepath.Join("..", "..")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -64,8 +66,11 @@ var list = sync.OnceValues(func() ([]listed, error) {
 
 func TestImportRules(t *testing.T) {
 	packages := load(t)
-	names := backends(packages)
+	names, known := backends(packages), reached(packages)
 	for _, r := range rules {
+		for _, entry := range r.idle(names, known) {
+			t.Errorf("%s: %s stands for no package that there is: mend the rule, or take it off", r.name, entry)
+		}
 		r = r.withBackends(names)
 		t.Run(r.name, func(t *testing.T) {
 			checked := map[string]bool{}
@@ -146,7 +151,15 @@ func sibling(path, room string) (string, bool) {
 }
 
 func TestOneImporter(t *testing.T) {
-	for _, p := range load(t) {
+	packages := load(t)
+	for restricted, importers := range onlyDirect {
+		for _, prefix := range importers {
+			if !slices.ContainsFunc(packages, func(p listed) bool { return bound(p.ImportPath, []string{prefix}) && p.imports(restricted) }) {
+				t.Errorf("no package in %s imports %s: take it off the list", prefix, restricted)
+			}
+		}
+	}
+	for _, p := range packages {
 		for _, d := range p.Imports {
 			for restricted, importers := range onlyDirect {
 				if d != restricted && !strings.HasPrefix(d, restricted+"/") {
@@ -158,4 +171,21 @@ func TestOneImporter(t *testing.T) {
 			}
 		}
 	}
+}
+
+// imports reports whether the package or a test of it imports a path, or one below that.
+func (p listed) imports(prefix string) bool {
+	return slices.ContainsFunc(slices.Concat(p.Imports, p.TestImports, p.XTestImports), func(d string) bool { return within(d, prefix) })
+}
+
+// reached returns the import paths of all packages of the tree, and of all that they and their tests import.
+func reached(packages []listed) map[string]bool {
+	all := map[string]bool{}
+	for _, p := range packages {
+		all[p.ImportPath] = true
+		for _, d := range slices.Concat(p.Deps, p.Imports, p.TestImports, p.XTestImports) {
+			all[d] = true
+		}
+	}
+	return all
 }

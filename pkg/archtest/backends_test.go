@@ -34,23 +34,63 @@ func backends(packages []listed) []string {
 	return slices.Compact(names)
 }
 
-// withBackends returns the rule with every backend in place of anyBackend.
+// withBackends returns the rule with every backend in place of anyBackend. What a rule denies of backends it denies of the systems that have rooms in some families only (ahead), too.
 func (r rule) withBackends(names []string) rule {
-	all := func(prefixes []string) []string {
-		var out []string
-		for _, p := range prefixes {
-			if !strings.Contains(p, anyBackend) {
-				out = append(out, p)
-				continue
-			}
-			for _, n := range names {
-				out = append(out, strings.ReplaceAll(p, anyBackend, n))
-			}
-		}
-		return out
-	}
-	r.of, r.except, r.deny, r.allow = all(r.of), all(r.except), all(r.deny), all(r.allow)
+	r.of, r.except, r.deny, r.allow = expandAll(r.of, names), expandAll(r.except, names), expandAll(r.deny, systems(names)), expandAll(r.allow, names)
 	return r
+}
+
+// systems returns the names of the backends, and of what is ahead.
+func systems(names []string) []string {
+	all := slices.Concat(names, ahead)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// expandAll returns prefixes with each of the names in place of anyBackend.
+func expandAll(prefixes, names []string) []string {
+	var out []string
+	for _, p := range prefixes {
+		if !strings.Contains(p, anyBackend) {
+			out = append(out, p)
+			continue
+		}
+		for _, n := range names {
+			out = append(out, strings.ReplaceAll(p, anyBackend, n))
+		}
+	}
+	return out
+}
+
+// idle returns the entries of a rule, besides those that it binds, that stand for none of the import paths that there are: a room of another name is neither denied nor let through.
+func (r rule) idle(names []string, known map[string]bool) []string {
+	var out []string
+	for _, entry := range slices.Concat(r.deny, r.allow) {
+		if !anyWithin(known, expandAll([]string{entry}, systems(names))) {
+			out = append(out, entry)
+		}
+	}
+	for _, entry := range r.except {
+		if !anyWithin(known, expandAll([]string{"~/" + entry}, names)) {
+			out = append(out, entry)
+		}
+	}
+	for _, entry := range r.denyDirect {
+		if !known[entry] {
+			out = append(out, entry)
+		}
+	}
+	return out
+}
+
+// anyWithin reports whether one of the import paths is one of the prefixes, or below it.
+func anyWithin(paths map[string]bool, prefixes []string) bool {
+	for p := range paths {
+		if withinAny(p, prefixes) {
+			return true
+		}
+	}
+	return false
 }
 
 // roomOf returns the backend that a package belongs to: the one whose name is an element of its path.
@@ -113,8 +153,15 @@ func TestBackends(t *testing.T) {
 		t.Errorf("backends: %v", names)
 	}
 	got := rule{of: []string{"a/<backend>", "b"}, deny: []string{"~/c/<backend>"}}.withBackends(names)
-	if !slices.Equal(got.of, []string{"a/iscsi", "a/lvm", "a/nfs", "b"}) || len(got.deny) != 3 {
+	if !slices.Equal(got.of, []string{"a/iscsi", "a/lvm", "a/nfs", "b"}) || !slices.Contains(got.deny, "~/c/lvm") || !slices.Contains(got.deny, "~/c/gluster") {
 		t.Errorf("%+v", got)
+	}
+	idle := rule{
+		except: []string{"agent/internal/csi/csitest", "agent/internal/gone", "agent/internal/csi/<backend>"}, deny: []string{"~/controller/internal/decide/<backend>", "~/agent"},
+		allow: []string{"~/controller/internal/decide", "k8s.io/gone"}, denyDirect: []string{"os/gone"},
+	}.idle(names, reached(tree))
+	if want := []string{"~/controller/internal/decide/<backend>", "k8s.io/gone", "agent/internal/gone", "os/gone"}; !slices.Equal(idle, want) {
+		t.Errorf("idle: %v, want %v", idle, want)
 	}
 	for p, want := range map[string]string{
 		"agent/internal/host/nfs/share": "nfs", "controller/internal/decide/lvm/place": "lvm", "controller/internal/decide/disk": "", "test/lab/internal/nfs": "",
