@@ -140,7 +140,7 @@ func (h *Host) carrier(pv string) *disk {
 	return nil
 }
 
-// resurface brings a group back that a disk still tells of, though the others forgot the disk and the group: so does LVM, once such a
+// resurface brings a group back that a disk still tells of after the others forgot the disk and the group: so does LVM, once such a
 // disk is plugged in again.
 func (h *Host) resurface() {
 	for _, d := range h.disks {

@@ -99,7 +99,7 @@ func TestJudge_neverGivesDataUp(t *testing.T) {
 		got := osd.Judge(wanted, c)
 		seen[got.Kind]++
 		if why := wrong(got.Kind, c); why != "" {
-			t.Fatalf("%s, even though %s: %+v", got.Kind, why, c)
+			t.Fatalf("%s, although %s: %+v", got.Kind, why, c)
 		}
 	}
 	for k := osd.Unknown; k <= osd.Other; k++ {

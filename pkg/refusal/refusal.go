@@ -52,7 +52,7 @@ const (
 	Ceph = "Ceph"
 	// Signature: another known signature.
 	Signature = "Signature"
-	// UnknownData: not empty, though no known format was recognised.
+	// UnknownData: not empty, and no known format was recognised.
 	UnknownData = "UnknownData"
 	// WipeInterrupted: a wipe that was approved earlier has not finished.
 	WipeInterrupted = "WipeInterrupted"

@@ -83,7 +83,7 @@ func Parse(handle string) (ID, error) {
 // String is the handle.
 func (id ID) String() string { return id.Node + "/" + id.Group + "/" + id.Name }
 
-// IsSnapshot tells whether the ID is one of a snapshot.
+// IsSnapshot reports whether the ID is one of a snapshot.
 func (id ID) IsSnapshot() bool { return strings.HasPrefix(id.Name, SnapshotPrefix) }
 
 // Tag is the LVM tag of the volume.

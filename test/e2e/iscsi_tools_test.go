@@ -104,7 +104,7 @@ func secretOf(t *testing.T, i *v1alpha1.Iscsi, username, password string) {
 	}
 }
 
-// followAttachments logs when attachments of a volume come, are to go, are attached and are gone, and when Kubernetes tells the kubelets, counted from now, until the test ends: between a wish of
+// followAttachments logs when attachments of a volume come, are being deleted, are attached and are gone, and when Kubernetes tells the kubelets, counted from now, until the test ends: between a wish of
 // Kubernetes and what the driver makes of it lies the back-off of its controllers.
 func followAttachments(t *testing.T, v *corev1.PersistentVolume) {
 	t.Helper()
@@ -115,7 +115,7 @@ func followAttachments(t *testing.T, v *corev1.PersistentVolume) {
 			if a.Spec.Source.PersistentVolumeName == nil || *a.Spec.Source.PersistentVolumeName != v.Name {
 				continue
 			}
-			state := fmt.Sprintf("attached: %t, to go: %t", a.Status.Attached, a.DeletionTimestamp != nil)
+			state := fmt.Sprintf("attached: %t, being deleted: %t", a.Status.Attached, a.DeletionTimestamp != nil)
 			if e := a.Status.DetachError; e != nil {
 				state += ", not detached: " + e.Message
 			}
@@ -156,7 +156,7 @@ func followFence(t *testing.T, i *v1alpha1.Iscsi, node string) {
 		}
 		for _, d := range drivers.Items {
 			ready := slices.ContainsFunc(d.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
-			now["the driver "+d.Name] = fmt.Sprintf("on %s, ready: %t, to go: %t", d.Spec.NodeName, ready, d.DeletionTimestamp != nil)
+			now["the driver "+d.Name] = fmt.Sprintf("on %s, ready: %t, being deleted: %t", d.Spec.NodeName, ready, d.DeletionTimestamp != nil)
 		}
 		return now, nil
 	})

@@ -16,7 +16,7 @@ import (
 	"quarry.storage/quarry/agent/internal/host/dm"
 )
 
-// TestRealHost_zeroing: nothing is written over a volume that somebody has for himself, over another one of the same name, over what lies
+// TestRealHost_zeroing: nothing is written over a volume that somebody else has open exclusively, over another one of the same name, over what lies
 // beyond, or after the call has ended.
 func TestRealHost_zeroing(t *testing.T) {
 	onRealHost(t, func(t *testing.T, node conformance.Node) {
@@ -70,7 +70,7 @@ func TestRealHost_zeroing(t *testing.T) {
 	})
 }
 
-// TestRealHost_discard: only the range of that volume is discarded, and nothing that somebody has for himself. What a disk of the lab discarded reads as zero.
+// TestRealHost_discard: only the range of that volume is discarded, and nothing that somebody else has open exclusively. What a disk of the lab discarded reads as zero.
 func TestRealHost_discard(t *testing.T) {
 	onRealHost(t, func(t *testing.T, node conformance.Node) {
 		n := node.(*realNode)

@@ -185,7 +185,7 @@ func (l *Lun) LoseKeys() {
 	})
 }
 
-// ReserveAlone lets somebody hold a reservation of another type with a key, on a path of his own.
+// ReserveAlone lets somebody hold a reservation of another type with a key, on a path of its own.
 func (l *Lun) ReserveAlone(key uint64, kind uint32) {
 	l.set(func() {
 		l.holder, l.kind = nexus{initiator: "somebody"}, kind

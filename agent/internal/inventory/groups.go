@@ -105,7 +105,7 @@ func hasLabel(d *observed) bool {
 	return slices.ContainsFunc(d.Signatures, func(s plan.Signature) bool { return s.Type == "LVM2_member" })
 }
 
-// isLeg tells whether the device is one of those that multipath or RAID make another one of.
+// isLeg reports whether the device is one of those that multipath or RAID make another one of.
 func isLeg(d *observed, kinds map[string]*observed) bool {
 	return slices.ContainsFunc(d.Holders, func(holder string) bool {
 		h := kinds[holder]

@@ -13,8 +13,8 @@ type Locks struct {
 	held map[string]chan struct{}
 }
 
-// Lock takes all keys, or none, and waits for them until the context ends; the error is the context's then. Nobody waits for another in a circle: who waits
-// has none of his keys. unlock may be called more than once.
+// Lock takes all keys, or none, and waits for them until the context ends; the error is the context's then. Nobody waits for another in a circle: a caller that
+// waits has none of its keys. unlock may be called more than once.
 func (l *Locks) Lock(ctx context.Context, keys ...string) (unlock func(), err error) {
 	for {
 		unlock, busy := l.take(keys)

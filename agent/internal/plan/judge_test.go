@@ -202,7 +202,7 @@ func TestJudge(t *testing.T) {
 		},
 		"unknown data": {
 			with(func(d *Device) { d.HeadTailZero = false }),
-			[]Refusal{{"UnknownData", "The device is not empty, though no known format was recognised on it."}},
+			[]Refusal{{"UnknownData", "The device is not empty, and no known format was recognised on it."}},
 		},
 		"quiet for too short a time": {
 			with(func(d *Device) { d.Use = Untested }),

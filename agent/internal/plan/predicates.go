@@ -214,7 +214,7 @@ func unknownData(d Device, _ Policy) string {
 	if explained || d.HeadTailZero || content(d) == "" {
 		return ""
 	}
-	return "The device is not empty, though no known format was recognised on it."
+	return "The device is not empty, and no known format was recognised on it."
 }
 
 // settling speaks only where nothing else does, for only then a device is tested.

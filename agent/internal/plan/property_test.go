@@ -29,7 +29,7 @@ func TestPlans_neverTouchRefusedDevices(t *testing.T) {
 			steps += len(p.Steps)
 			for i, step := range p.Steps {
 				if why := forbidden(s, want, p.Steps[:i], step); why != "" {
-					t.Fatalf("%s: %s, even though %s\nsnapshot: %+v\nwanted: %+v", name, step, why, s, want)
+					t.Fatalf("%s: %s, although %s\nsnapshot: %+v\nwanted: %+v", name, step, why, s, want)
 				}
 				if d, ok := step.(Destructive); ok && !slices.Equal(step.Touches(), []string{d.Token().Device().Path}) {
 					t.Fatalf("%s: %s touches %q", name, step, step.Touches())

@@ -46,7 +46,7 @@ func (p *Pool) connect(node, address string, tried func(began time.Time, err err
 		grpc.WithReadBufferSize(bufferBytes), grpc.WithWriteBufferSize(bufferBytes),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)),
 		grpc.WithIdleTimeout(0),
-		// An agent that hangs though its kernel answers is noticed too. Agents accept one ping in 10 s.
+		// An agent that hangs while its kernel answers is noticed too. Agents accept one ping in 10 s.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 8 * time.Second, PermitWithoutStream: true}),
 		// No call is tried again by itself. Once an agent has refused a change of a shared group nothing of it may come later (decision 0038).
 		grpc.WithDisableServiceConfig(),

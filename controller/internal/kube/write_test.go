@@ -222,7 +222,7 @@ func TestApplyChild(t *testing.T) {
 	same := want("a")
 	must(t, ApplyChild(t.Context(), c, same, made))
 	if same.GetResourceVersion() != made.GetResourceVersion() || same.GetUID() == "" {
-		t.Errorf("written though nothing changed: %v, then %v", made, same)
+		t.Errorf("written, and nothing changed: %v, then %v", made, same)
 	}
 	changed := want("b")
 	must(t, ApplyChild(t.Context(), c, changed, same))

@@ -96,8 +96,8 @@ func TestSignClient(t *testing.T) {
 	}
 }
 
-// TestRotate_nobodyIsCutOff walks through the life of a CA in days and checks that who renewed within two weeks always trusts
-// what is presented to him.
+// TestRotate_nobodyIsCutOff walks through the life of a CA in days and checks that an agent which renewed within two weeks always trusts
+// what is presented to it.
 func TestRotate_nobodyIsCutOff(t *testing.T) {
 	a := authorityAt(t, start)
 	type trust struct {

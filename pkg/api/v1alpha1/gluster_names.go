@@ -99,7 +99,7 @@ const (
 	ReasonPoolUnknown = "PoolUnknown"
 	// ReasonPeerDown: the server is down. It cannot leave the pool, and its bricks cannot be moved.
 	ReasonPeerDown = "PeerDown"
-	// ReasonPeerMissing: the node was a member of the pool, and is none any more, even though nobody removed it.
+	// ReasonPeerMissing: the node was a member of the pool, and is none any more without having been removed.
 	ReasonPeerMissing = "PeerMissing"
 	// ReasonPeerConflict: another member of the pool has the node's address.
 	ReasonPeerConflict = "PeerConflict"

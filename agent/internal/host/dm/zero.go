@@ -35,7 +35,7 @@ func (r *Reader) Zero(ctx context.Context, v Volume, from, to int64) error {
 	return nil
 }
 
-// alone opens a volume that nobody else has for himself, makes sure that it is that volume and holds the range, and does something to it.
+// alone opens a volume exclusively, which fails while somebody else has it open like that, makes sure that it is that volume and holds the range, and does something to it.
 func (r *Reader) alone(v Volume, from, to int64, do func(*os.File) error) error {
 	d, err := r.Find(v.Group, v.Name)
 	if err != nil {

@@ -76,7 +76,7 @@ func valued(flag, value string) []filesystem.Option {
 	return []filesystem.Option{{Flag: flag, Value: value}}
 }
 
-// Supported tells whether a filesystem of this type can be made.
+// Supported reports whether a filesystem of this type can be made.
 func Supported(fsType string) bool {
 	_, ok := programs[fsType]
 	return ok

@@ -147,7 +147,7 @@ func conversion(t *testing.T, tool *Tool, a, b []string, hold func(device string
 	must(t, tool.Unregister(ctx, a[1], keyA))
 	kind(allHold, 0, keyB)
 
-	// Who is fenced while he holds it alone leaves it to all.
+	// A node that is fenced while it holds the reservation alone leaves it to all.
 	must(t, tool.Unregister(ctx, b[0], keyB))
 	must(t, tool.Register(ctx, a[0], keyA, 0))
 	must(t, tool.Register(ctx, b[0], keyB, 0))

@@ -335,7 +335,7 @@ func TestPlans_neverTouchWhatIsNotOurs(t *testing.T) {
 			steps += len(p.Steps)
 			for i, step := range p.Steps {
 				if why := forbidden(d, w, name, i, step); why != "" {
-					t.Fatalf("%s: %s, even though %s: %+v", name, step, why, d)
+					t.Fatalf("%s: %s, although %s: %+v", name, step, why, d)
 				}
 			}
 		}

@@ -40,19 +40,19 @@ func TestResumed(t *testing.T) {
 		want      Spec
 		steps     []string
 	}{
-		"a volume that is there":         {[]string{"lin"}, Create, volume("lin", 100), []string{"resume vg/lin"}},
-		"a snapshot that is there":       {[]string{"thin"}, Create, volume("snap", 0, copyOf), []string{"resume vg/thin"}},
-		"a new snapshot":                 {[]string{"thin"}, Create, volume("more", 0, copyOf), []string{"resume vg/thin", "create snapshot vg/more of thin"}},
-		"a snapshot in a pool":           {[]string{"pool"}, Create, volume("snap", 0, copyOf), []string{"resume vg/pool"}},
-		"a volume of the size":           {[]string{"lin"}, Resize, volume("lin", 100), []string{"resume vg/lin"}},
-		"a volume that grows":            {[]string{"lin"}, Resize, volume("lin", 104), []string{"resume vg/lin", "extend vg/lin to 109051904 bytes"}},
-		"a volume that is active":        {[]string{"lin"}, Activate, volume("lin", 0), []string{"resume vg/lin"}},
-		"a new volume that is used":      {[]string{"lin"}, Settle, volume("lin", 0), []string{"resume vg/lin", "settle vg/lin"}},
-		"a volume that goes":             {[]string{"lin"}, Delete, volume("lin", 0), []string{"resume vg/lin", "remove volume vg/lin"}},
-		"one that somebody looks at":     {[]string{"open"}, Delete, volume("open", 0), []string{"resume vg/open", "remove volume vg/open"}},
-		"another volume":                 {[]string{"thin", "pool"}, Activate, volume("lin", 0), nil},
-		"a pool that is not ours":        {[]string{"alien"}, Activate, volume("lin", 0), nil},
-		"a volume that is absent, to go": {[]string{"lin"}, Delete, volume("absent", 0), nil},
+		"a volume that is there":          {[]string{"lin"}, Create, volume("lin", 100), []string{"resume vg/lin"}},
+		"a snapshot that is there":        {[]string{"thin"}, Create, volume("snap", 0, copyOf), []string{"resume vg/thin"}},
+		"a new snapshot":                  {[]string{"thin"}, Create, volume("more", 0, copyOf), []string{"resume vg/thin", "create snapshot vg/more of thin"}},
+		"a snapshot in a pool":            {[]string{"pool"}, Create, volume("snap", 0, copyOf), []string{"resume vg/pool"}},
+		"a volume of the size":            {[]string{"lin"}, Resize, volume("lin", 100), []string{"resume vg/lin"}},
+		"a volume that grows":             {[]string{"lin"}, Resize, volume("lin", 104), []string{"resume vg/lin", "extend vg/lin to 109051904 bytes"}},
+		"a volume that is active":         {[]string{"lin"}, Activate, volume("lin", 0), []string{"resume vg/lin"}},
+		"a new volume that is used":       {[]string{"lin"}, Settle, volume("lin", 0), []string{"resume vg/lin", "settle vg/lin"}},
+		"a volume that goes":              {[]string{"lin"}, Delete, volume("lin", 0), []string{"resume vg/lin", "remove volume vg/lin"}},
+		"one that somebody looks at":      {[]string{"open"}, Delete, volume("open", 0), []string{"resume vg/open", "remove volume vg/open"}},
+		"another volume":                  {[]string{"thin", "pool"}, Activate, volume("lin", 0), nil},
+		"a pool that is not ours":         {[]string{"alien"}, Activate, volume("lin", 0), nil},
+		"an absent volume, to be deleted": {[]string{"lin"}, Delete, volume("absent", 0), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := c.decide(suspended(c.suspended...), c.want)

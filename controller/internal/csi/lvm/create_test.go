@@ -65,7 +65,7 @@ func TestCreateVolume_fullNode(t *testing.T) {
 	wantCode(t, err, codes.ResourceExhausted)
 	large.AccessibilityRequirements.Requisite = append(large.AccessibilityRequirements.Requisite, on("node-2"))
 	if v := s.create(large); !strings.HasPrefix(v.GetVolumeId(), "node-2/") {
-		t.Errorf("volume is %s, though only node-2 has room", v.GetVolumeId())
+		t.Errorf("volume is %s, and only node-2 has room", v.GetVolumeId())
 	}
 }
 

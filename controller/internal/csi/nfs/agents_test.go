@@ -56,7 +56,7 @@ func newAgents(t *testing.T, servers *nfs.Servers, nodes []string) *spy {
 	return &spy{Pool: pool, controller: controller, faults: map[string]*decide.Fault{}}
 }
 
-// work does what an agent is asked for, unless something is to go wrong.
+// work does what an agent is asked for, unless the test wants it to fail.
 func (s *spy) work(ctx context.Context, method, node string, do func() error) error {
 	s.mu.Lock()
 	s.calls = append(s.calls, method+" "+node)

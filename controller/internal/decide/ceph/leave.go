@@ -96,7 +96,7 @@ func (w OSDs) stop(s Step, o OSD, d Disk) (Step, string) {
 	case d.Deployed == Unknown:
 		return s, fmt.Sprintf("Whether the daemon of osd.%d on %s is deployed cannot be read.", o.ID, d.Host)
 	case d.Deployed == No:
-		return s, fmt.Sprintf("The daemon of osd.%d on %s runs, even though nobody deploys it.", o.ID, d.Host)
+		return s, fmt.Sprintf("The daemon of osd.%d on %s runs, and nobody deploys it.", o.ID, d.Host)
 	case o.Up && o.OKToStop != Yes:
 		return s, fmt.Sprintf("osd.%d on %s cannot be stopped now (ok to stop: %s).", o.ID, d.Host, o.OKToStop)
 	}
@@ -122,7 +122,7 @@ func (w OSDs) giveBack(s Step, d Disk) (Step, string) {
 		return s, w.leftAlone(d)
 	case d.Kind == osd.Ready && !d.Purged:
 		// Monitors that lost what they knew, or were restored, do not know it either.
-		return s, fmt.Sprintf("Disk %s on %s carries an OSD that the monitors do not know, even though nobody purged it. It is left as it is.", d.Path, d.Host)
+		return s, fmt.Sprintf("Disk %s on %s carries an OSD that the monitors do not know, and nobody purged it. It is left as it is.", d.Path, d.Host)
 	case !w.host(d.Host).Serving:
 		return s, fmt.Sprintf("Disk %s on %s is given back once its host answers.", d.Path, d.Host)
 	}

@@ -28,7 +28,7 @@ func (w OSDs) host(name string) Host {
 	return w.Hosts[i]
 }
 
-// leaves reports whether an OSD is to go. One that was given up without a person stays if its disk comes back before the monitors forgot it: that they were to forget it may be on record
+// leaves reports whether an OSD is being removed. One that was given up without a person stays if its disk comes back before the monitors forgot it: that they were to forget it may be on record
 // even if they refused, or were never asked.
 func (w OSDs) leaves(d Disk) bool {
 	return d.Leaving && (!d.returned() || !d.known && d.Purged) || w.host(d.Host).Leaving

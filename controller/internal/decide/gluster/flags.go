@@ -133,7 +133,7 @@ func (s Sight) gone() bool { return s.Silent && s.Online == Unknown && s.Answers
 func data(n *v1alpha1.GlusterNode, sight Sight, lost bool) nodestate.Data {
 	switch {
 	case lost:
-		// What was there is gone, by a person's word, even though glusterd2 still lists the bricks.
+		// What was there is gone, by a person's word, while glusterd2 still lists the bricks.
 		return nodestate.DataAbsent
 	case sight.Data == nodestate.DataAbsent && moving(n):
 		// What was moved is not known to be whole elsewhere: the old bricks on the node may be the only copy.

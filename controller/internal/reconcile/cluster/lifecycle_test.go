@@ -101,10 +101,10 @@ func TestReconcile_writesNothingWhenNothingChanges(t *testing.T) {
 		}
 	}
 	if after := s.get("pool"); after.ResourceVersion != before.ResourceVersion {
-		t.Errorf("written though nothing changed: %s, then %s", before.ResourceVersion, after.ResourceVersion)
+		t.Errorf("written, and nothing changed: %s, then %s", before.ResourceVersion, after.ResourceVersion)
 	}
 	if e := s.drain(); len(e) != 0 {
-		t.Errorf("events though nothing changed: %v", e)
+		t.Errorf("events, and nothing changed: %v", e)
 	}
 }
 

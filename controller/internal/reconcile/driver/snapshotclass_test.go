@@ -98,7 +98,7 @@ func TestReconcile_snapshotClassesOfThinClusters(t *testing.T) {
 	must(t, err)
 	for i := range items {
 		if items[i].GetResourceVersion() != again[i].GetResourceVersion() {
-			t.Errorf("class %s was written though nothing changed", items[i].GetName())
+			t.Errorf("class %s was written, and nothing changed", items[i].GetName())
 		}
 	}
 	items, err = list(t.Context(), r.Client, classKind)

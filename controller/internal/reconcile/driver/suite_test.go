@@ -123,7 +123,7 @@ func TestReconcile_deploysForTheFirstAndRemovesWithTheLast(t *testing.T) {
 	r := reconciler(t)
 	run(t, r)
 	if d, c := deployed(t, r); d != nil || c != nil {
-		t.Fatal("a driver is deployed though no Cluster exists")
+		t.Fatal("a driver is deployed, and no Cluster exists")
 	}
 	one := newCluster("one")
 	must(t, r.Client.Create(t.Context(), one))
@@ -144,7 +144,7 @@ func TestReconcile_deploysForTheFirstAndRemovesWithTheLast(t *testing.T) {
 	}
 	run(t, r)
 	if again, _ := deployed(t, r); again.ResourceVersion != d.ResourceVersion {
-		t.Error("the Deployment was written though nothing changed")
+		t.Error("the Deployment was written, and nothing changed")
 	}
 
 	v := newVolume("v1")

@@ -65,7 +65,7 @@ func TestReconcile_keepsTolerationsOfOthers(t *testing.T) {
 	before := d.ResourceVersion
 	run(t, r)
 	if d, _ = deployed(t, r); d.ResourceVersion != before {
-		t.Error("the Deployment was written though nothing changed")
+		t.Error("the Deployment was written, and nothing changed")
 	}
 	tolerate(t, r, []corev1.Toleration{dedicated})
 	run(t, r)

@@ -50,9 +50,9 @@ func TestRollout_golden(t *testing.T) {
 	before := s.written()
 	s.reconcile()
 	if diff := cmp.Diff(before, s.written()); diff != "" {
-		t.Errorf("something was written though nothing changed:\n%s", diff)
+		t.Errorf("something was written, and nothing changed:\n%s", diff)
 	}
 	if lines := s.log.take(); len(lines) > 0 {
-		t.Errorf("something is told though nothing changed: %v", lines)
+		t.Errorf("something is told, and nothing changed: %v", lines)
 	}
 }

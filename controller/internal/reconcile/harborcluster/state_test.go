@@ -83,7 +83,7 @@ func TestReconcile_lossAndReturn(t *testing.T) {
 				s.expect(tt.overall, "ServiceReady", "True", "Running", "runs")
 			}
 			if after := s.child(harbor.HarborKind, "sample-harbor").GetGeneration(); after != before {
-				t.Error("Harbor was touched though it is not its turn")
+				t.Error("Harbor was touched, and it is not its turn")
 			}
 			tt.regain(s.operators)
 			s.reconcile()
@@ -106,7 +106,7 @@ func TestReconcile_bucketFailsAndIsTriedAgainWithAnotherSpec(t *testing.T) {
 	s.reconcile()
 	s.expect(v1alpha1.HarborUnhealthy, "StorageReady", "False", "ChildFailed", "no such host")
 	if s.child(harbor.HarborKind, "sample-harbor") != nil {
-		t.Error("Harbor was made though it has no bucket")
+		t.Error("Harbor was made, and it has no bucket")
 	}
 	first := s.child(harbor.JobKind, "minio-sample")
 	s.edit(func(c *v1alpha1.HarborCluster) {
@@ -380,7 +380,7 @@ func TestReconcile_ownCredentialsOfMinIO(t *testing.T) {
 	s.secret("own", "accesskey", "secretkey")
 	s.healthy(func(c *v1alpha1.HarborCluster) { c.Spec.Storage.Spec.MinIO.SecretRef = "own" })
 	if s.child(harbor.SecretKind, "minio-sample-creds") != nil {
-		t.Error("credentials were made though the user has given some")
+		t.Error("credentials were made, and the user has given some")
 	}
 	name, _, _ := nested(s.child(harbor.TenantKind, "minio-sample"), "spec", "configuration", "name")
 	secret := &corev1.Secret{}

@@ -187,7 +187,7 @@ func TestReconcile_newSpecReachesTheChildren(t *testing.T) {
 	s.edit(func(c *v1alpha1.HarborCluster) { c.Spec.Storage.Spec.Redirect = nil })
 	s.reconcile()
 	if s.child(harbor.IngressKind, "minio-sample") != nil {
-		t.Error("the Ingress stays though clients are not redirected any more")
+		t.Error("the Ingress stays, and clients are not redirected any more")
 	}
 }
 

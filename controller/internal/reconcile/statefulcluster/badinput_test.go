@@ -200,7 +200,7 @@ func TestReconcile_badSpecs(t *testing.T) {
 				t.Errorf("%d pods and %d claims were made", len(s.pods()), len(s.claims()))
 			}
 			if after := s.get(); after.ResourceVersion != c.ResourceVersion {
-				t.Error("written though nothing changed")
+				t.Error("written, and nothing changed")
 			}
 		})
 	}

@@ -157,7 +157,7 @@ func (s *scope) controlledByAnother(c *corev1.PersistentVolumeClaim) bool {
 	return owner != nil && owner.UID != s.cluster.UID && (owner.Kind != "Pod" || owner.APIVersion != "v1")
 }
 
-// ownersOf says who owns a claim: the StatefulCluster, if claims go with it and nobody else controls it. A pod owned claims that were to go with it in earlier versions; no
+// ownersOf says who owns a claim: the StatefulCluster, if claims go with it and nobody else controls it. In earlier versions a pod owned the claims that were deleted with it; no
 // claim goes with its pod now.
 func (s *scope) ownersOf(c *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	owners := slices.DeleteFunc(slices.Clone(c.OwnerReferences), func(o metav1.OwnerReference) bool {

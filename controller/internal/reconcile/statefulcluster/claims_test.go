@@ -281,7 +281,7 @@ func TestReconcile_clockAhead(t *testing.T) {
 		t.Errorf("on record %s, %+v", s.claim(1), before.Status)
 	}
 	if s.wait(time.Minute); s.get().ResourceVersion != before.ResourceVersion {
-		t.Error("written though nothing changed")
+		t.Error("written, and nothing changed")
 	}
 }
 

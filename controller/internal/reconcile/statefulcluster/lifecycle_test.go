@@ -50,7 +50,7 @@ func TestReconcile_makesReplicasOneByOne(t *testing.T) {
 		s.mustPass()
 	}
 	if after := s.get(); after.ResourceVersion != c.ResourceVersion {
-		t.Error("written though nothing changed")
+		t.Error("written, and nothing changed")
 	}
 	s.checkIdentity(&s.pods()[0])
 }

@@ -102,7 +102,7 @@ func (r *Reconciler) record(ctx context.Context, h *backend.HostHealth) error {
 	return err
 }
 
-// leave deletes the Members that are to go. A backend that moves data moves that of one member at a time.
+// leave deletes the Members that are to be removed. A backend that moves data moves that of one member at a time.
 func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	var errs []error
 	deleted := false

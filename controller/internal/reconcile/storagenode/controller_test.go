@@ -158,7 +158,7 @@ func TestReconcile_lifeOfANode(t *testing.T) {
 		s.reconcile()
 	}
 	if after := s.get(); after.ResourceVersion != sn.ResourceVersion {
-		t.Error("written though nothing changed")
+		t.Error("written, and nothing changed")
 	}
 
 	s.agent.AddDisks(100<<30, "sdc")
@@ -257,7 +257,7 @@ func TestReconcile_agentDies(t *testing.T) {
 	time.Sleep(time.Second)
 	s.reconcile()
 	if after := s.get(); after.ResourceVersion != sn.ResourceVersion {
-		t.Errorf("written though nothing changed: %q, then %q", sn.Status.Message, after.Status.Message)
+		t.Errorf("written, and nothing changed: %q, then %q", sn.Status.Message, after.Status.Message)
 	}
 	s.agent.Restart(t)
 	s.until("online", state("online"))

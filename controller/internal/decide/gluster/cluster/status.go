@@ -146,7 +146,7 @@ func (o Observed) sized() metav1.Condition {
 	}
 	var stay []string
 	for _, n := range GetNodes(o.Cluster, o.Nodes).Orphaned {
-		stay = append(stay, fmt.Sprintf("Node %s stays, even though the spec has no template %s any more. Delete the GlusterNode if it should go.", n.Name, n.Annotations[v1alpha1.AnnotationTemplate]))
+		stay = append(stay, fmt.Sprintf("Node %s stays, and the spec has no template %s any more. Delete the GlusterNode if it should go.", n.Name, n.Annotations[v1alpha1.AnnotationTemplate]))
 	}
 	told = append(told, Sentences(stay)...)
 	if len(told) > 0 {

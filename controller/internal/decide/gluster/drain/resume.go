@@ -83,7 +83,7 @@ func (e emptying) at(left time.Duration) string { return e.Now.Add(left).UTC().F
 // again asks once more for a brick that is still in its place.
 func (e emptying) again(v gluster.Volume, m v1alpha1.GlusterMove) Decision {
 	if m.Successor != "" {
-		return wait(metav1.ConditionFalse, v1alpha1.ReasonBrickReturned, "The brick %s is in volume %s again, even though it was replaced: its data are old. "+
+		return wait(metav1.ConditionFalse, v1alpha1.ReasonBrickReturned, "The brick %s is in volume %s again after it was replaced: its data are old. "+
 			"Nothing more is moved off the node. A person has to compare the copies, and to replace the brick by hand.", m.Path, v.Name)
 	}
 	for s, sub := range v.Subvolumes {

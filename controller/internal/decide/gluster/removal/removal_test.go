@@ -167,7 +167,7 @@ func (r *removed) must(is bool, what string) {
 	}
 }
 
-// fails now and then, even though the step was taken.
+// fails now and then after the step was taken.
 func (r *removed) fails() bool { return r.rand.IntN(3) == 0 }
 
 // do takes a step.

@@ -29,13 +29,13 @@ func TestOf(t *testing.T) {
 		want   replica.NodeState
 		closed bool
 	}{
-		"ready":                       {node(corev1.ConditionTrue), replica.NodeFine, false},
-		"ready and cordoned":          {node(corev1.ConditionTrue, cordoned), replica.NodeFine, true},
-		"its kubelet says it is not":  {node(corev1.ConditionFalse), replica.NodeUnready, false},
-		"its kubelet says nothing":    {node(corev1.ConditionUnknown), replica.NodeUnreachable, false},
-		"it never said anything":      {node("", unheard), replica.NodeUnreachable, false},
-		"a person says it is off":     {node(corev1.ConditionUnknown, shutDown), replica.NodeShutDown, false},
-		"though it says that it runs": {node(corev1.ConditionTrue, shutDown), replica.NodeShutDown, false},
+		"ready":                        {node(corev1.ConditionTrue), replica.NodeFine, false},
+		"ready and cordoned":           {node(corev1.ConditionTrue, cordoned), replica.NodeFine, true},
+		"its kubelet says it is not":   {node(corev1.ConditionFalse), replica.NodeUnready, false},
+		"its kubelet says nothing":     {node(corev1.ConditionUnknown), replica.NodeUnreachable, false},
+		"it never said anything":       {node("", unheard), replica.NodeUnreachable, false},
+		"a person says it is off":      {node(corev1.ConditionUnknown, shutDown), replica.NodeShutDown, false},
+		"even if it says that it runs": {node(corev1.ConditionTrue, shutDown), replica.NodeShutDown, false},
 	} {
 		if got := Of(c.node); got.State != c.want || got.Closed != c.closed {
 			t.Errorf("%s: %+v", name, got)

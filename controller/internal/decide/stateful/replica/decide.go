@@ -43,7 +43,7 @@ type Decision struct {
 	Identity string
 	// Reason is a constant of the API; Message a sentence for a person, empty at rest.
 	Reason, Message string
-	// After is when to decide again though nothing happened; zero when there is no need to.
+	// After is when to decide again even if nothing happened; zero when there is no need to.
 	After time.Duration
 }
 
@@ -89,7 +89,7 @@ func sweep(v view) *Decision {
 // forced reports whether nobody is left who could end a pod.
 func (r judged) forced() bool { return r.Node == NodeGone && r.health == Lost }
 
-// settling tells what is not as it should be though nothing is to be done about it now.
+// settling tells what is not as it should be while nothing is to be done about it now.
 func settling(v view) *Decision {
 	r, ok := v.first(func(r judged) bool { return r.health < Available || r.Doubtful || v.Declared && !r.synced })
 	switch {

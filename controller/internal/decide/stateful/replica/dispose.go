@@ -16,7 +16,7 @@ type Policy struct {
 	MaxAge  time.Duration
 }
 
-// Dispose returns the identities whose claims the policy deletes now, and when there may be more though nothing happens; zero when there may
+// Dispose returns the identities whose claims the policy deletes now, and when there may be more even if nothing happens; zero when there may
 // not. What was not given up on record is never among them, however long it was not seen. Neither is, for its age or for the history, what may be the only
 // copy: one that was given up while no other served with the data, and any while fewer than wanted have it.
 func Dispose(in Input, p Policy) (ids []string, after time.Duration) {

@@ -44,7 +44,7 @@ func (in Input) limit(r Replica) time.Duration {
 	return in.NodeGrace
 }
 
-// Health judges a replica, and tells when the judgement changes though nothing happens; zero when it does not.
+// Health judges a replica, and tells when the judgement changes even if nothing happens; zero when it does not.
 func (in Input) Health(r Replica) (h Health, change time.Duration) {
 	switch {
 	case r.Disk == DiskLost:

@@ -27,7 +27,7 @@ type view struct {
 	leaving bool
 	// mute: replicas tell when they have the data, and none that was not given up ever did.
 	mute bool
-	// change is when a judgement changes though nothing happens; zero when none does.
+	// change is when a judgement changes even if nothing happens; zero when none does.
 	change time.Duration
 }
 
@@ -137,8 +137,8 @@ func isSynced(r judged) bool { return r.synced }
 
 func is(h Health) func(judged) bool { return func(r judged) bool { return r.health == h } }
 
-// serves tells whether a replica is ready, long enough or not.
+// serves reports whether a replica is ready, long enough or not.
 func (r judged) serves() bool { return r.health >= Young && !r.Doubtful }
 
-// whole tells whether a replica is available and has the data.
+// whole reports whether a replica is available and has the data.
 func (r judged) whole() bool { return r.health == Available && r.synced }

@@ -55,7 +55,7 @@ func CheckTerm(t corev1.NodeSelectorTerm) error {
 	return nil
 }
 
-// Matches tells whether a node meets one of the terms. An empty term matches nothing.
+// Matches reports whether a node meets one of the terms. An empty term matches nothing.
 func Matches(s *corev1.NodeSelector, name string, nodeLabels map[string]string) bool {
 	return slices.ContainsFunc(s.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
 		if len(t.MatchExpressions)+len(t.MatchFields) == 0 {
@@ -65,7 +65,7 @@ func Matches(s *corev1.NodeSelector, name string, nodeLabels map[string]string) 
 	})
 }
 
-// all tells whether every requirement is met. One that cannot be understood is not.
+// all reports whether every requirement is met. One that cannot be understood is not.
 func all(requirements []corev1.NodeSelectorRequirement, have map[string]string) bool {
 	return !slices.ContainsFunc(requirements, func(r corev1.NodeSelectorRequirement) bool {
 		q, err := labels.NewRequirement(r.Key, operators[r.Operator], r.Values)
@@ -73,7 +73,7 @@ func all(requirements []corev1.NodeSelectorRequirement, have map[string]string) 
 	})
 }
 
-// named tells whether the requirements of fields are met. The only field that there is, is the name, and it may be longer than a label.
+// named reports whether the requirements of fields are met. The only field that there is, is the name, and it may be longer than a label.
 func named(requirements []corev1.NodeSelectorRequirement, name string) bool {
 	return !slices.ContainsFunc(requirements, func(r corev1.NodeSelectorRequirement) bool {
 		listed := slices.Contains(r.Values, name)
