@@ -8,6 +8,10 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
+// +kubebuilder:rbac:groups=quarry.storage,resources=clusters,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=quarry.storage,resources=clusters/status,verbs=patch
+// +kubebuilder:rbac:groups=quarry.storage,resources=clusters/finalizers,verbs=update
+
 // Backends are the backends of Clusters by storageType.
 type Backends map[v1alpha1.StorageType]storage.Backend
 

@@ -6,6 +6,10 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
+// +kubebuilder:rbac:groups=quarry.storage,resources=iscsis,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=quarry.storage,resources=iscsis/status,verbs=patch
+// +kubebuilder:rbac:groups=quarry.storage,resources=iscsis/finalizers,verbs=update
+
 // workers is how many Iscsis are looked at in parallel. A look at one whose target is dead waits for seconds.
 const workers = 16
 

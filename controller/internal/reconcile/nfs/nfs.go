@@ -6,6 +6,10 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
+// +kubebuilder:rbac:groups=quarry.storage,resources=nfs,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=quarry.storage,resources=nfs/status,verbs=patch
+// +kubebuilder:rbac:groups=quarry.storage,resources=nfs/finalizers,verbs=update
+
 // workers is how many shares are looked at in parallel. A look at a share whose server is dead waits for seconds, every ten seconds: as many
 // of them as there are workers must not keep a look at a healthy share waiting. A worker that waits costs no more than a goroutine.
 const workers = 32

@@ -25,9 +25,6 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// +kubebuilder:rbac:groups=quarry.storage,resources=clusters;iscsis;nfs,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=quarry.storage,resources=clusters/status;iscsis/status;nfs/status,verbs=patch
-// +kubebuilder:rbac:groups=quarry.storage,resources=clusters/finalizers;iscsis/finalizers;nfs/finalizers,verbs=update
 // +kubebuilder:rbac:groups=quarry.storage,resources=members,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=quarry.storage,resources=members/status,verbs=patch
 // +kubebuilder:rbac:groups=quarry.storage,resources=storagenodes,verbs=get;list;watch
