@@ -195,7 +195,12 @@ func SpaceOf(size, free int64) v1alpha1.Space {
 			free = free / mib * mib
 		}
 	}
-	return v1alpha1.Space{Total: quantity(size), Used: quantity(size - free), Free: quantity(free)}
+	return MeasuredSpace(size, size-free, free)
+}
+
+// MeasuredSpace returns a size, and what of it is used and free, as somebody measured them. What is neither used nor free is kept back, as ext4 does for root.
+func MeasuredSpace(size, used, free int64) v1alpha1.Space {
+	return v1alpha1.Space{Total: quantity(size), Used: quantity(used), Free: quantity(free)}
 }
 
 func quantity(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.BinarySI) }

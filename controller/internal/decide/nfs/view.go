@@ -112,7 +112,7 @@ func (v *View) Next(n *v1alpha1.Nfs, w backend.World, look *Look, now time.Time)
 			out.prepared = look.At
 		}
 		if out.capacity == nil || look.At.Sub(out.measured) >= capacityEvery {
-			space := backend.SpaceOf(r.Total, r.Free)
+			space := backend.MeasuredSpace(r.Total, r.Used, r.Free)
 			out.capacity, out.measured = &space, look.At
 		}
 	}

@@ -93,22 +93,25 @@ func TestView_aControllerThatHasJustStartedKeepsWhatIsKnown(t *testing.T) {
 func TestView_capacityOncePerMinuteAndKept(t *testing.T) {
 	n := share("a", 0)
 	var none *View
-	v := none.Next(n, backend.World{}, good(start), start)
-	if c := v.Whole(nil).Capacity; c.Total.Value() != 100<<30 || c.Free.Value() != 60<<30 || c.Used.Value() != 40<<30 {
-		t.Errorf("%s, %s free", c.Total, c.Free)
+	// The file system keeps 5 GiB and a little back for root.
+	first := good(start)
+	first.Report.Used, first.Report.Free = 35<<30-1, 60<<30-1
+	v := none.Next(n, backend.World{}, first, start)
+	if c := v.Whole(nil).Capacity; c.Total.Value() != 100<<30 || c.Used.Value() != 35<<30-1 || c.Free.Value() != 60<<30-1 {
+		t.Errorf("%s, %s used, %s free", c.Total, c.Used, c.Free)
 	}
 	at := start.Add(20 * time.Second)
 	fuller := good(at)
-	fuller.Report.Free = 50 << 30
+	fuller.Report.Used, fuller.Report.Free = 45<<30, 50<<30
 	v = v.Next(n, backend.World{}, fuller, at)
-	if c := v.Whole(nil).Capacity; c.Free.Value() != 60<<30 {
-		t.Errorf("taken over after 20 s: %s", c.Free)
+	if c := v.Whole(nil).Capacity; c.Used.Value() != 35<<30-1 || c.Free.Value() != 60<<30-1 {
+		t.Errorf("taken over after 20 s: %s used, %s free", c.Used, c.Free)
 	}
 	at = start.Add(60 * time.Second)
 	fuller.At = at
 	v = v.Next(n, backend.World{}, fuller, at)
-	if c := v.Whole(nil).Capacity; c.Free.Value() != 50<<30 {
-		t.Errorf("after a minute: %s", c.Free)
+	if c := v.Whole(nil).Capacity; c.Used.Value() != 45<<30 || c.Free.Value() != 50<<30 {
+		t.Errorf("after a minute: %s used, %s free", c.Used, c.Free)
 	}
 	v = v.Next(n, backend.World{}, bad(at, sharedvolume.ReasonUnreachable), at)
 	if c := v.Whole(nil).Capacity; c.Free.Value() != 50<<30 {
