@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// LookTime is how long an agent looks at a share before it says that the server does not answer. Whoever asks an agent to look waits longer than that.
+const LookTime = 7 * time.Second
+
 // Kinds of failures of work on a share, for errors.Is.
 var (
 	// ErrTaken means that a directory is there and not this volume's, or that the volume was made otherwise.

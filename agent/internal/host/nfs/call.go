@@ -11,8 +11,8 @@ import (
 	"quarry.storage/quarry/pkg/sharedvolume"
 )
 
-// call asks for one operation. One that is not answered in time takes the whole process with it: no other call on the share would be.
-// It calls unlock when nobody works on the operation any more.
+// call asks for one operation. One that is not answered within the limit takes the whole process with it: no other call on the share would be
+// answered. The end of the caller's context takes nothing with it. It calls unlock when nobody works on the operation any more.
 func (s *mounted) call(ctx context.Context, r child.Request, limit time.Duration, unlock func()) (child.Response, error) {
 	goesOn := false
 	defer func() {
@@ -20,39 +20,53 @@ func (s *mounted) call(ctx context.Context, r child.Request, limit time.Duration
 			unlock()
 		}
 	}()
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
 	answer, err := s.send(r)
 	if err != nil {
 		return child.Response{}, err
 	}
+	late := time.After(limit)
 	select {
 	case out, ok := <-answer:
-		if !ok {
-			return child.Response{}, s.reason()
-		}
-		s.rest()
-		err := out.Failure.Err()
-		var problem *sharedvolume.Problem
-		if errors.As(err, &problem) && problem.Reason == sharedvolume.ReasonUnreachable {
-			// The next call connects anew, perhaps to another address.
-			s.retire(err)
-		}
-		return out, err
+		return s.answered(out, ok)
+	case <-late:
+		return child.Response{}, s.silent(limit)
 	case <-ctx.Done():
 	}
-	if errors.Is(ctx.Err(), context.Canceled) {
-		// The caller went away. The work goes on, and until it is over another call on the same thing is refused.
-		goesOn = true
-		go func() {
-			defer unlock()
-			s.outlive(answer, limit)
-		}()
-		return child.Response{}, ctx.Err()
+	// The caller went away, or has no more time. The server may be slow, and other calls may wait for it. The work goes on, and until it is over
+	// another call on the same thing is refused.
+	goesOn = true
+	go func() {
+		defer unlock()
+		select {
+		case out, ok := <-answer:
+			_, _ = s.answered(out, ok) // What it says of the share counts. Nobody waits for the rest.
+		case <-late:
+			_ = s.silent(limit)
+		}
+	}()
+	return child.Response{}, context.Cause(ctx)
+}
+
+// answered returns what an answer says, and draws from it what it means for the share. ok is false when the process ended without an answer.
+func (s *mounted) answered(out child.Response, ok bool) (child.Response, error) {
+	if !ok {
+		return child.Response{}, s.reason()
 	}
-	err = sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The server did not answer within %s.", limit)
+	s.rest()
+	err := out.Failure.Err()
+	var problem *sharedvolume.Problem
+	if errors.As(err, &problem) && problem.Reason == sharedvolume.ReasonUnreachable {
+		// The next call connects anew, perhaps to another address.
+		s.retire(err)
+	}
+	return out, err
+}
+
+// silent ends the process of a server that did not answer within the limit of a call, and returns the problem.
+func (s *mounted) silent(limit time.Duration) error {
+	err := sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The server did not answer within %s.", limit)
 	s.retire(err)
-	return child.Response{}, err
+	return err
 }
 
 // reason says why a call in progress got no answer.
@@ -64,16 +78,6 @@ func (s *mounted) reason() error {
 		why = sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The process that worked on the share is gone%s.", task.LastWords(s.process))
 	}
 	return why
-}
-
-// outlive waits for the answer that nobody waits for any more.
-func (s *mounted) outlive(answer <-chan child.Response, limit time.Duration) {
-	select {
-	case <-answer:
-		s.rest()
-	case <-time.After(limit):
-		s.retire(sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The server did not answer within %s.", limit))
-	}
 }
 
 func (s *mounted) send(r child.Request) (chan child.Response, error) {

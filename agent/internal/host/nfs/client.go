@@ -38,6 +38,9 @@ type Config struct {
 type Limits struct {
 	// Resolve bounds the search for the addresses of a server, Mount the mounting of a share, Call one call on a mounted share.
 	Resolve, Mount, Call time.Duration
+	// Look bounds a look at a share, with what it takes to mount it. It is shorter than Call: who looks is told soon, and what the look waits for
+	// goes on, for the server may be slow, and others may work on the share.
+	Look time.Duration
 	// Slice is how long a removal goes on in one call.
 	Slice time.Duration
 	// Unmount bounds one unmount.
@@ -55,7 +58,7 @@ type Limits struct {
 func (l Limits) withDefaults() Limits {
 	return Limits{
 		Resolve: cmp.Or(l.Resolve, 5*time.Second), Mount: cmp.Or(l.Mount, 15*time.Second), Call: cmp.Or(l.Call, 15*time.Second),
-		Slice: cmp.Or(l.Slice, 15*time.Second), Unmount: cmp.Or(l.Unmount, 20*time.Second), Idle: cmp.Or(l.Idle, 2*time.Minute),
+		Look: cmp.Or(l.Look, sharedvolume.LookTime), Slice: cmp.Or(l.Slice, 15*time.Second), Unmount: cmp.Or(l.Unmount, 20*time.Second), Idle: cmp.Or(l.Idle, 2*time.Minute),
 		Measure: cmp.Or(l.Measure, 5*time.Second), Processes: cmp.Or(l.Processes, 128), Hanging: cmp.Or(l.Hanging, 8),
 		Calls: cmp.Or(l.Calls, 16),
 	}

@@ -34,6 +34,8 @@ type world struct {
 	mu sync.Mutex
 	// down are the servers that do not answer: every change and every mount of theirs waits until they are up again.
 	down map[string]chan struct{}
+	// failing are the servers that answer with an error.
+	failing map[string]error
 	// stubborn are the tasks, and the servers, whose processes cannot be killed while something waits.
 	stubborn map[string]bool
 	started  atomic.Int64
@@ -49,7 +51,7 @@ func newWorld(t *testing.T) *world {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	w := &world{t: t, dir: t.TempDir(), down: map[string]chan struct{}{}, stubborn: map[string]bool{}, tasks: map[string]func([]*os.File) error{}}
+	w := &world{t: t, dir: t.TempDir(), down: map[string]chan struct{}{}, failing: map[string]error{}, stubborn: map[string]bool{}, tasks: map[string]func([]*os.File) error{}}
 	for _, server := range []string{"one", "two"} {
 		if err := os.Mkdir(filepath.Join(w.dir, server), 0o755); err != nil {
 			t.Fatal(err)
@@ -92,6 +94,19 @@ func (w *world) stop(server string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.down[server] = make(chan struct{})
+}
+
+// fail lets a server answer with an error, or as it should when that is nil.
+func (w *world) fail(server string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failing[server] = err
+}
+
+func (w *world) failure(server string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failing[server]
 }
 
 // release lets all servers answer again.
@@ -200,7 +215,7 @@ func (s *modelSite) answers() error {
 }
 
 func (s *modelSite) Open() (*share.Share, error) {
-	if err := s.answers(); err != nil {
+	if err := errors.Join(s.answers(), s.failure(s.host)); err != nil {
 		return nil, err
 	}
 	fd, err := unix.Open(filepath.Join(s.dir, s.host), unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -592,6 +607,109 @@ func TestClient_callerGoesForGood(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("the volume stays locked")
 		}
+	}
+}
+
+// TestClient_callerHasNoMoreTime lets the work of all go on when the time of one caller is over: only the limit of the agent itself ends a process.
+func TestClient_callerHasNoMoreTime(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(Limits{})
+	_, err := c.GetShare(t.Context(), shareOf("one"), true)
+	must(t, err)
+	w.stop("one")
+	other := ensuring(t, c)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := c.EnsureDirectory(ctx, shareOf("one"), "pvc-2", "e", sharedvolume.Delete); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	if _, err := c.RemoveDirectory(t.Context(), shareOf("one"), "pvc-2", ""); !errors.Is(err, sharedvolume.ErrBusy) {
+		t.Errorf("another call works on the volume: %v", err)
+	}
+	w.release()
+	must(t, <-other)
+	back(t, func() error {
+		_, err := c.EnsureDirectory(t.Context(), shareOf("one"), "pvc-2", "e", sharedvolume.Delete)
+		return err
+	})
+	if n := w.started.Load(); n != 1 {
+		t.Errorf("%d processes were started", n)
+	}
+}
+
+// ensuring makes a volume on server one, which does not answer, and returns where the outcome comes.
+func ensuring(t *testing.T, c *Client) <-chan error {
+	t.Helper()
+	made := make(chan error, 1)
+	go func() {
+		_, err := c.EnsureDirectory(t.Context(), shareOf("one"), "pvc-1", "d", sharedvolume.Delete)
+		made <- err
+	}()
+	for c.lockedNothing() {
+		time.Sleep(time.Millisecond)
+	}
+	return made
+}
+
+// TestClient_lateLook says of each look at a server that does not answer what was tried, soon, and ends no other work on the share.
+func TestClient_lateLook(t *testing.T) {
+	for name, there := range map[string]bool{"mounted": true, "not mounted yet": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c := w.client(Limits{Look: time.Second})
+			var other <-chan error
+			if there {
+				back(t, func() error { return looked(t, c) })
+				w.stop("one")
+				other = ensuring(t, c)
+			} else {
+				w.stop("one")
+			}
+			for range 2 {
+				takes(t, 5*time.Second, func() { wantReason(t, looked(t, c), sharedvolume.ReasonUnreachable, "one:/export", "within 1s") })
+			}
+			w.release()
+			if there {
+				must(t, <-other)
+			}
+			back(t, func() error { return looked(t, c) })
+			if n := w.started.Load(); n != 1 {
+				t.Errorf("%d processes were started", n)
+			}
+		})
+	}
+}
+
+// looked looks at the share of server one, and returns what is wrong with it.
+func looked(t *testing.T, c *Client) error {
+	t.Helper()
+	seen, err := c.GetShare(t.Context(), shareOf("one"), true)
+	must(t, err)
+	if seen.Problem == nil {
+		return nil
+	}
+	return seen.Problem
+}
+
+// TestClient_lateAnswer connects anew once a server says too late, when nobody waits any more, that it cannot be reached.
+func TestClient_lateAnswer(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(Limits{Look: time.Second})
+	back(t, func() error { return looked(t, c) })
+	w.stop("one")
+	wantReason(t, looked(t, c), sharedvolume.ReasonUnreachable)
+	w.fail("one", sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The server stopped answering."))
+	w.release()
+	back(t, func() error {
+		if n := w.running.Load(); n > 0 {
+			return fmt.Errorf("%d processes", n)
+		}
+		return nil
+	})
+	w.fail("one", nil)
+	back(t, func() error { return looked(t, c) })
+	if n := w.started.Load(); n != 2 {
+		t.Errorf("%d processes were started", n)
 	}
 }
 

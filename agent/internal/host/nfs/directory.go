@@ -65,11 +65,16 @@ func (c *Client) GetShare(ctx context.Context, s sharedvolume.Share, prepare boo
 	if err != nil {
 		return sharedvolume.Seen{}, err
 	}
+	// A look that is late does no harm beside the next one, which is not refused for it.
+	defer unlock()
+	limit := c.cfg.Limits.Look
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The server of %s did not answer within %s.", s, limit))
+	defer cancel()
 	r := child.Request{Operation: child.Look}
 	if prepare {
 		r.Operation = child.Prepare
 	}
-	out, on, err := c.do(ctx, s, r, c.cfg.Limits.Call, unlock)
+	out, on, err := c.do(ctx, s, r, c.cfg.Limits.Call, func() {})
 	seen := sharedvolume.Seen{ID: out.ShareID, Usage: out.Usage}
 	if on != nil && on.err == nil {
 		seen.Address = on.address

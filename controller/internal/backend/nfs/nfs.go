@@ -16,8 +16,8 @@ import (
 const (
 	// tries is the number of agents that are asked in one look.
 	tries = 2
-	// patience bounds one question, so that several fit into one look.
-	patience = 7 * time.Second
+	// patience bounds one question, so that several fit into one look. An agent that answers says before that that the server does not.
+	patience = sharedvolume.LookTime + 2*time.Second
 )
 
 // Agents is what the backend knows of agents.

@@ -21,6 +21,8 @@ type asked struct {
 	node    string
 	share   sharedvolume.Share
 	prepare bool
+	// time is what the agent has.
+	time time.Duration
 }
 
 // agents are agents that say what a test wants.
@@ -37,8 +39,9 @@ type agents struct {
 
 func (a *agents) Online() []string { return a.online }
 
-func (a *agents) GetShare(_ context.Context, node string, s sharedvolume.Share, prepare bool) (sharedvolume.Seen, error) {
-	a.asked = append(a.asked, asked{node, s, prepare})
+func (a *agents) GetShare(ctx context.Context, node string, s sharedvolume.Share, prepare bool) (sharedvolume.Seen, error) {
+	end, _ := ctx.Deadline()
+	a.asked = append(a.asked, asked{node, s, prepare, time.Until(end).Round(time.Second)})
 	if err := a.errs[node]; err != nil {
 		return sharedvolume.Seen{}, err
 	}
@@ -190,6 +193,23 @@ func TestObserve_invalidOptionsReachNoAgent(t *testing.T) {
 	v := observe(t, b, n, nil)
 	if c := v.Whole(nil).Facts[0]; c.Reason != sharedvolume.ReasonInvalid || len(a.asked) != 0 {
 		t.Errorf("%+v, asked %+v", c, a.asked)
+	}
+}
+
+// TestObserve_timeOfALook keeps the promise that a server that dies is told within half a minute, and by the agent: it has time to say that the server does not answer.
+func TestObserve_timeOfALook(t *testing.T) {
+	a := &agents{online: []string{"n1", "n2"}, reports: map[string]sharedvolume.Seen{"n1": down, "n2": down}}
+	b := &Backend{Agents: a, Now: time.Now}
+	observe(t, b, object(), nil)
+	longest := nfs.Every
+	for _, q := range a.asked {
+		if q.time <= sharedvolume.LookTime+time.Second {
+			t.Errorf("the agent on %s has %s, and needs %s", q.node, q.time, sharedvolume.LookTime)
+		}
+		longest += q.time
+	}
+	if len(a.asked) != 2 || longest >= 29*time.Second {
+		t.Errorf("a server that dies is told after %s, by %d questions", longest, len(a.asked))
 	}
 }
 
