@@ -209,33 +209,56 @@ func (v *View) reachable() metav1.Condition {
 		fmt.Sprintf("The share was reached from node %s with NFS %s.", v.look.Node, v.look.Report.Version))
 }
 
-// unique tells an Nfs of the older one that names the same share, and of those whose path is inside or around its own.
+// unique tells an Nfs of the older one that names the same share, and of those whose path is inside or around its own. A share that has another name
+// there is recognised by its identity, once both have reported one.
 func (v *View) unique() metav1.Condition {
-	var older, inside, around []string
-	mine := v.nfs.Spec.Path
+	var older, alike, inside, around []string
+	mine, id := v.nfs.Spec.Path, v.shareID()
 	for _, o := range v.world.Others {
 		n, ok := o.(*v1alpha1.Nfs)
 		switch {
-		case !ok || !sharedvolume.SameServer(n.Spec.Server, v.nfs.Spec.Server):
-		case n.Spec.Path == mine && before(n, v.nfs):
-			older = append(older, n.Name)
-		case n.Spec.Path == mine:
+		case !ok:
+		case n.Spec.Path == mine && sharedvolume.SameServer(n.Spec.Server, v.nfs.Spec.Server):
+			older = append(older, ifBefore(n, v.nfs)...)
+		case id != "" && n.Status.ShareID == id:
+			alike = append(alike, ifBefore(n, v.nfs)...)
+		case !sharedvolume.SameServer(n.Spec.Server, v.nfs.Spec.Server):
 		case sharedvolume.Contains(mine, n.Spec.Path):
 			inside = append(inside, n.Name)
 		case sharedvolume.Contains(n.Spec.Path, mine):
 			around = append(around, n.Name)
 		}
 	}
-	if len(older) == 0 && len(inside)+len(around) > 0 {
-		return backend.Condition(v1alpha1.ConditionShareUnique, metav1.ConditionFalse, v1alpha1.ReasonNestedShare, nestedText(inside, around))
+	not := func(reason, message string) metav1.Condition {
+		return backend.Condition(v1alpha1.ConditionShareUnique, metav1.ConditionFalse, reason, message)
 	}
-	if len(older) == 0 {
-		return backend.Condition(v1alpha1.ConditionShareUnique, metav1.ConditionTrue, v1alpha1.ReasonShareUnique,
-			"No older Nfs names this share.")
+	switch {
+	case len(older) > 0:
+		return not(v1alpha1.ReasonSameShare, fmt.Sprintf(
+			"Nfs %s names the same server and path: both work, and both count the same room. Use one of them.", slices.Min(older)))
+	case len(alike) > 0:
+		return not(v1alpha1.ReasonSameShare, fmt.Sprintf("The share has the identity of that of Nfs %s, which names it otherwise: it is the same share, or a copy. "+
+			"If it is the same, both work, and both count the same room: use one of them.", slices.Min(alike)))
+	case len(inside)+len(around) > 0:
+		return not(v1alpha1.ReasonNestedShare, nestedText(inside, around))
 	}
-	slices.Sort(older)
-	return backend.Condition(v1alpha1.ConditionShareUnique, metav1.ConditionFalse, v1alpha1.ReasonSameShare, fmt.Sprintf(
-		"Nfs %s names the same server and path: both work, and both count the same room. Use one of them.", older[0]))
+	return backend.Condition(v1alpha1.ConditionShareUnique, metav1.ConditionTrue, v1alpha1.ReasonShareUnique, "No older Nfs names this share.")
+}
+
+// shareID returns the identity that the share was last seen with, as the status has it after this look; empty while nobody has seen it.
+func (v *View) shareID() string {
+	if v.look.Report.Problem == nil && v.look.Report.ID != "" {
+		return v.look.Report.ID
+	}
+	return v.nfs.Status.ShareID
+}
+
+// ifBefore returns the name of an Nfs that is older than another one.
+func ifBefore(n, than *v1alpha1.Nfs) []string {
+	if before(n, than) {
+		return []string{n.Name}
+	}
+	return nil
 }
 
 // nestedText names the Nfs objects whose paths are inside and around the one of another Nfs.

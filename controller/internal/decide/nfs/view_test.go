@@ -177,6 +177,55 @@ func TestView_theSameShareInOtherWords(t *testing.T) {
 	}
 }
 
+// TestView_theSameShareUnderAnotherName recognises a share by its identity, where a name and an address, or two paths, lead to it.
+func TestView_theSameShareUnderAnotherName(t *testing.T) {
+	const unique, same, nested = v1alpha1.ReasonShareUnique, v1alpha1.ReasonSameShare, v1alpha1.ReasonNestedShare
+	unseen := func(*v1alpha1.Nfs, *v1alpha1.Nfs, *Look) {}
+	seen := func(old, _ *v1alpha1.Nfs, _ *Look) { old.Status.ShareID = "id-1" }
+	for name, c := range map[string]struct {
+		edit func(old, young *v1alpha1.Nfs, look *Look)
+		// oldSays and youngSays are the reasons of both.
+		oldSays, youngSays string
+	}{
+		"nobody has seen the older one": {unseen, unique, unique},
+		"both have one identity":        {seen, unique, same},
+		"another identity":              {func(old, _ *v1alpha1.Nfs, _ *Look) { old.Status.ShareID = "id-2" }, unique, unique},
+		"nobody has seen the younger one": {func(old, _ *v1alpha1.Nfs, look *Look) {
+			old.Status.ShareID, look.Report = "id-1", bad(start, sharedvolume.ReasonUnreachable).Report
+		}, unique, unique},
+		"the younger one was seen before": {func(old, young *v1alpha1.Nfs, look *Look) {
+			old.Status.ShareID, young.Status.ShareID, look.Report = "id-1", "id-1", bad(start, sharedvolume.ReasonUnreachable).Report
+		}, unique, same},
+		"the younger one shows another share": {func(old, young *v1alpha1.Nfs, look *Look) {
+			old.Status.ShareID, young.Status.ShareID, look.Report = "id-1", "id-2", bad(start, sharedvolume.ReasonOtherShare).Report
+			look.Report.ID = "id-1"
+		}, unique, unique},
+		"another path of one server": {func(old, young *v1alpha1.Nfs, look *Look) {
+			seen(old, young, look)
+			old.Spec.Server, old.Spec.Path = young.Spec.Server, "/"
+		}, nested, same},
+		"a path inside, with an identity of its own": {func(old, young *v1alpha1.Nfs, _ *Look) {
+			old.Spec.Server, old.Spec.Path, old.Status.ShareID = young.Spec.Server, "/", "id-2"
+		}, nested, nested},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old, young, look := share("old", time.Hour), share("young", 0), good(start)
+			old.UID, old.Spec.Server = "u-old", "192.0.2.1"
+			c.edit(old, young, look)
+			var none *View
+			says := func(n, other *v1alpha1.Nfs, look *Look) metav1.Condition {
+				return none.Next(n, backend.World{Others: []v1alpha1.Storage{other}}, look, start).Whole(nil).Warnings[0]
+			}
+			if got := says(young, old, look); got.Reason != c.youngSays || c.youngSays == same && !strings.Contains(got.Message, "Nfs old") {
+				t.Errorf("the younger one: %+v", got)
+			}
+			if got := says(old, young, bad(start, sharedvolume.ReasonUnreachable)); got.Reason != c.oldSays {
+				t.Errorf("the older one: %+v", got)
+			}
+		})
+	}
+}
+
 func TestInvalid_pathsOfRecords(t *testing.T) {
 	n := share("a", 0)
 	n.Spec.Server, n.Spec.Path = "nas", "/export/.quarry/volumes"
