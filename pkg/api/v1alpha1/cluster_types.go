@@ -81,8 +81,8 @@ type ClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",message="hostSelector must not be empty: it would choose every node"
 	HostSelector *metav1.LabelSelector `json:"hostSelector,omitempty"`
 
-	// RemovalDelay is how long a host that leaves stays a member before it is removed; 5m when not given. It stands still under
-	// maintenance.
+	// RemovalDelay is how long a host that leaves stays a member before it is removed; 5m when not given. It does not run under
+	// maintenance, and begins anew after it.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) <= duration('8760h')",message="removalDelay must be between 0s and 8760h, in h, m, s and ms: 5 days are 120h"
 	RemovalDelay *metav1.Duration `json:"removalDelay,omitempty"`

@@ -93,7 +93,8 @@ type IscsiSpec struct {
 	// +kubebuilder:validation:MaxItems=512
 	// +listType=set
 	Maintenance []HostName `json:"maintenance,omitempty"`
-	// RemovalDelay is how long an initiator that left the list stays a member. 5m when not given.
+	// RemovalDelay is how long an initiator that left the list stays a member; 5m when not given. It does not run under maintenance, and begins
+	// anew after it.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') && duration(self) <= duration('8760h')",message="removalDelay must be between 0s and 8760h, in h, m, s and ms: 5 days are 120h"
 	RemovalDelay *metav1.Duration `json:"removalDelay,omitempty"`

@@ -35,7 +35,8 @@ type StorageCommon struct {
 	Selector *metav1.LabelSelector
 	// Maintenance lists hosts under maintenance.
 	Maintenance []HostName
-	// RemovalDelay is how long a host that left the spec stays a member before it is removed. Nil means the default.
+	// RemovalDelay is how long a host that left the spec stays a member before it is removed. It begins anew after maintenance. Nil means the
+	// default.
 	RemovalDelay *metav1.Duration
 }
 

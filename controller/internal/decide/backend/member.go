@@ -165,7 +165,7 @@ func (d Departure) Leave() Leaving {
 	}
 	l := Leaving{Active: true, Since: first(d.Since, d.Now), Reason: d.Reason}
 	if d.WasMaintenance && !d.Maintenance {
-		// The delay stands still under maintenance, and begins anew after it.
+		// Who ends the maintenance has the whole delay to take the host back.
 		l.Since = d.Now
 	}
 	from := l.Since

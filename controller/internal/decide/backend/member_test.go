@@ -132,7 +132,7 @@ func TestLeave(t *testing.T) {
 		},
 		"nobody knows whether it holds data": {departure(time.Hour), true, time.Hour, false, 0, "once it is known to hold no data"},
 		"a backend that moves data away":     {departure(time.Hour, func(d *Departure) { d.MovesData = true }), true, time.Hour, true, 0, "is being removed"},
-		"the delay stands under maintenance": {departure(time.Hour, empty, maintenance), true, time.Hour, false, 0, "under maintenance"},
+		"no delay runs while in maintenance": {departure(time.Hour, empty, maintenance), true, time.Hour, false, 0, "under maintenance"},
 		"the delay begins anew after it":     {departure(time.Hour, empty, func(d *Departure) { d.WasMaintenance = true }), true, 0, false, 5 * time.Minute, "unless"},
 		"a lost host goes at once":           {departure(0, func(d *Departure) { d.Lost, d.Holding = true, []string{"v1"} }), true, 0, true, 0, "lost"},
 		"a lost host that is wanted goes":    {departure(0, func(d *Departure) { d.Lost, d.Reason = true, "" }), true, 0, true, 0, "lost"},

@@ -107,7 +107,8 @@ func TestLeave_countsFromTheStartOfTheLeader(t *testing.T) {
 	s.untilNoMember("n2")
 }
 
-func TestLeave_standsStillUnderMaintenance(t *testing.T) {
+// TestLeave_beginsAnewAfterMaintenance: neither the time under maintenance counts nor that before it.
+func TestLeave_beginsAnewAfterMaintenance(t *testing.T) {
 	for name, ask := range map[string]func(s *suite, on bool){
 		"of the Cluster": func(s *suite, on bool) {
 			s.edit("pool", func(c *v1alpha1.Cluster) {
@@ -140,7 +141,12 @@ func TestLeave_standsStillUnderMaintenance(t *testing.T) {
 			if m := s.mustMember("pool", "n2"); !m.DeletionTimestamp.IsZero() {
 				t.Fatal("the time under maintenance counted")
 			}
-			s.pass(delay)
+			s.pass(delay - time.Second)
+			s.settle("pool")
+			if m := s.mustMember("pool", "n2"); !m.DeletionTimestamp.IsZero() {
+				t.Fatal("the time before the maintenance counted")
+			}
+			s.pass(2 * time.Second)
 			s.untilNoMember("n2")
 		})
 	}
