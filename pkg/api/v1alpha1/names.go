@@ -89,6 +89,9 @@ const (
 	// AnnotationSourceNode is on a PersistentVolumeClaim that was brought to the node of its source; its value is the claim's UID and the
 	// node, "uid/node". That is done once.
 	AnnotationSourceNode = Group + "/source-node"
+	// AnnotationUnreported is on a Member that was made for a node with the label of the storage type: an earlier version, or a Member that was lost, may
+	// have used the node, so that no record does not say that nothing is there. The controller takes it off once the agent of the node says so.
+	AnnotationUnreported = Group + "/unreported"
 	// AnnotationChap is on a Member of an Iscsi whose node logged in with credentials; its value tells their version: the UID of the Secret and its
 	// resourceVersion. It has nothing of the credentials.
 	AnnotationChap = Group + "/chap"

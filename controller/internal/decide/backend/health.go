@@ -59,6 +59,11 @@ func (h HostHealth) Finding() Finding {
 	return h.underWay()
 }
 
+// Unreported reports whether something may have been made on the host before its Member was, and nobody has said since whether it is there.
+func (h HostHealth) Unreported() bool {
+	return h.Object != nil && h.Object.Spec.Group == nil && h.Object.Annotations[v1alpha1.AnnotationUnreported] != ""
+}
+
 func (h HostHealth) invalid() (Finding, bool) {
 	if h.Invalid == nil || h.Flags.ShouldDestroy() || h.Leaving.Active {
 		return Finding{}, false
@@ -86,10 +91,11 @@ func (h HostHealth) removal() (Finding, bool) {
 				" too, and nobody can say whether it is there",
 		}, true
 	case !h.Facts.Up && !h.Removed:
-		return Finding{
-			Bad, v1alpha1.ReasonAgentUnreachable,
-			"is being removed and waits for its agent: " + Sentence(h.Facts.Problem, "it does not answer"),
-		}, true
+		f := Finding{Bad, v1alpha1.ReasonAgentUnreachable, "is being removed and waits for its agent: " + Sentence(h.Facts.Problem, "it does not answer")}
+		if h.Unreported() {
+			f.Message += ". " + unreportedText
+		}
+		return f, true
 	case h.Verdict.Waiting():
 		return Finding{Waiting, v1alpha1.ReasonApprovalRequired, "its removal waits for approval"}, true
 	case h.Decided.Finding.Kind == Bad:

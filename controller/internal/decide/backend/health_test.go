@@ -221,6 +221,14 @@ func TestSummary(t *testing.T) {
 			classed(hostOf("n1"), hostOf("n2", down, goes())),
 			"Warning AgentUnreachable | n2: is being removed and waits for its agent: the agent does not answer: connection refused",
 		},
+		"a host that is being removed, and may have been used before": {
+			classed(hostOf("n1"), hostOf("n2", down, goes(), func(h *HostHealth) {
+				h.Object = &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationUnreported: "true"}}}
+			})),
+			"Warning AgentUnreachable | n2: is being removed and waits for its agent: the agent does not answer: connection refused. " +
+				"The node may have been used before this Member was made, and its agent has not reported since. " +
+				"If the node is gone for ever, delete its Node, or declare the Member lost",
+		},
 		"a removal that failed": {
 			classed(hostOf("n1"), hostOf("n2", broken, goes())), "Warning StepFailed | n2: no room for metadata",
 		},

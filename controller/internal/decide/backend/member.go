@@ -133,6 +133,10 @@ type Leaving struct {
 // LostMessage says why a member leaves that is declared lost.
 const LostMessage = "A person said that the node and what it holds are lost."
 
+// unreportedText says how a member goes whose node may have been used before it was made.
+const unreportedText = "The node may have been used before this Member was made, and its agent has not reported since. " +
+	"If the node is gone for ever, delete its Node, or declare the Member lost"
+
 // Departure is what the decision about leaving is made on.
 type Departure struct {
 	// Unwanted says why the spec does not want the host; empty reason while it does.
@@ -148,6 +152,8 @@ type Departure struct {
 	MovesData bool
 	// Empty is true when the member is known to hold no data.
 	Empty bool
+	// Unreported is true while its node may have been used before it was made, and nobody says what is there.
+	Unreported bool
 	// Holding names what it holds, for the message. Attached is true for a driver that attaches: what it holds is attached to it.
 	Holding  []string
 	Attached bool
@@ -190,6 +196,9 @@ func (d Departure) Leave() Leaving {
 		l.Message = d.Message + " It is removed once its volumes are " + freed(d.Attached) + ": " + Shorten(d.Holding, 10)
 	default:
 		l.Message = d.Message + " It is removed once it is known to hold no data."
+		if d.Unreported {
+			l.Message += " " + unreportedText + "."
+		}
 	}
 	return l
 }

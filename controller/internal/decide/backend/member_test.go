@@ -131,6 +131,9 @@ func TestLeave(t *testing.T) {
 			"once its volumes are detached: v1, v2",
 		},
 		"nobody knows whether it holds data": {departure(time.Hour), true, time.Hour, false, 0, "once it is known to hold no data"},
+		"a node that may have been used": {
+			departure(time.Hour, func(d *Departure) { d.Unreported = true }), true, time.Hour, false, 0, "no data. The node may have been used before this Member was made",
+		},
 		"a backend that moves data away":     {departure(time.Hour, func(d *Departure) { d.MovesData = true }), true, time.Hour, true, 0, "is being removed"},
 		"no delay runs while in maintenance": {departure(time.Hour, empty, maintenance), true, time.Hour, false, 0, "under maintenance"},
 		"the delay begins anew after it":     {departure(time.Hour, empty, func(d *Departure) { d.WasMaintenance = true }), true, 0, false, 5 * time.Minute, "unless"},

@@ -191,7 +191,8 @@ func (s *scope) departure(h backend.HostHealth, node backend.Node, volumes []bac
 		Now: s.now, Started: s.started, Delay: backend.DefaultRemovalDelay, Maintenance: len(h.Sources) > 0,
 		WasMaintenance: len(m.Status.Maintenance) > 0, MovesData: s.profile.MovesData, Lost: s.lost(h),
 		Holding: h.Holding, Attached: h.Attached,
-		Empty: len(volumes) == 0 && (h.Facts.Data == nodestate.DataAbsent || s.unused(h, volumes) || forgotten(h, node)),
+		Empty:      len(volumes) == 0 && (h.Facts.Data == nodestate.DataAbsent || s.unused(h, node, volumes) || forgotten(h, node)),
+		Unreported: !h.Facts.Up && h.Unreported(),
 	}
 	if s.common.RemovalDelay != nil {
 		d.Delay = s.common.RemovalDelay.Duration
@@ -211,8 +212,12 @@ func (s *scope) departure(h backend.HostHealth, node backend.Node, volumes []bac
 	return d.Leave()
 }
 
-// unused reports whether nothing was ever made on a host: what is recorded is written before anything is made.
-func (s *scope) unused(h backend.HostHealth, volumes []backend.Volume) bool {
+// unused reports whether nothing was ever made on a host: what is recorded is written before anything is made. Where the node was used before its Member was
+// made, nobody knows until its agent reports; a node that is gone keeps what it has.
+func (s *scope) unused(h backend.HostHealth, node backend.Node, volumes []backend.Volume) bool {
+	if node.Exists && h.Unreported() {
+		return false
+	}
 	return (h.Object == nil || h.Object.Spec.Group == nil) && len(volumes) == 0 && !s.holds(h.Node)
 }
 
@@ -245,7 +250,7 @@ func (s *scope) nothingLeft(h backend.HostHealth, node backend.Node, volumes []b
 	case h.Facts.Up:
 		return h.State == nodestate.Abandoned && len(h.Decided.Steps) == 0 && h.Decided.Finding.Kind != backend.Bad
 	}
-	return s.unused(h, volumes) || forgotten(h, node)
+	return s.unused(h, node, volumes) || forgotten(h, node)
 }
 
 // forgotten reports whether a host is a machine that Kubernetes does not know any more, and on which nothing of ours runs. Without volumes

@@ -69,6 +69,83 @@ func TestDelete_memberThatWasNeverUsed(t *testing.T) {
 	s.untilNoMember("n2")
 }
 
+// usedBefore makes the Cluster pool on n1 and n2. n2 is silent, and has the label of a host: an earlier version used it, and wrote no record.
+func (s *suite) usedBefore() *v1alpha1.Member {
+	s.t.Helper()
+	s.lvm.Answer("n2", backendtest.Silent)
+	n := s.node("n2")
+	n.Labels[v1alpha1.LabelStorageType] = string(v1alpha1.StorageTypeLVM)
+	s.update(n)
+	s.create(newCluster("pool", "n1", "n2"))
+	return s.untilMember("n2", inState("offline"))
+}
+
+func TestDelete_memberOfANodeThatMayHaveBeenUsedBefore(t *testing.T) {
+	for name, goes := range map[string]func(s *suite, m *v1alpha1.Member){
+		"the agent reports":             func(s *suite, _ *v1alpha1.Member) { s.lvm.Answer("n2", backendtest.Up) },
+		"the Node is deleted":           func(s *suite, _ *v1alpha1.Member) { s.delete(s.node("n2")) },
+		"a person says that it is lost": func(s *suite, m *v1alpha1.Member) { s.declare("n2", string(m.UID)) },
+		"a person takes the mark off": func(s *suite, _ *v1alpha1.Member) {
+			s.editMember("n2", func(m *v1alpha1.Member) { m.Annotations = nil })
+		},
+		"it is lost, and the Node deleted": func(s *suite, m *v1alpha1.Member) { s.declare("n2", string(m.UID)); s.delete(s.node("n2")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSuite(t, "n1", "n2")
+			old := s.usedBefore()
+			s.list("pool", "n1")
+			s.settle("pool")
+			s.pass(2 * delay)
+			m := s.untilMember("n2", leaving(v1alpha1.ReasonHostNotListed, "known to hold no data", "has not reported since", "delete its Node", "lost"))
+			s.settle("pool")
+			if m = s.mustMember("pool", "n2"); !m.DeletionTimestamp.IsZero() || m.UID != old.UID {
+				t.Fatal("silence was taken for an empty host")
+			}
+			s.delete(m)
+			s.untilMember("n2", inState("failed", "waits for its agent", "has not reported since"))
+			s.settle("pool")
+			goes(s, s.mustMember("pool", "n2"))
+			s.untilNoMember("n2")
+		})
+	}
+}
+
+// TestDelete_memberThatReportedThatNothingIsThere: one report is enough. What is made later is on record.
+func TestDelete_memberThatReportedThatNothingIsThere(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.usedBefore()
+	s.editMember("n2", func(m *v1alpha1.Member) { m.Spec.Maintenance = true })
+	s.lvm.Answer("n2", backendtest.Up)
+	s.untilMember("n2", func(m *v1alpha1.Member) string {
+		if m.Annotations[v1alpha1.AnnotationUnreported] != "" {
+			return "the report is not noted"
+		}
+		return ""
+	})
+	s.lvm.Answer("n2", backendtest.Silent)
+	s.list("pool", "n1")
+	s.delete(s.mustMember("pool", "n2"))
+	s.untilNoMember("n2")
+	if s.lvm.Steps("n2") != 0 {
+		t.Errorf("steps: %v", s.lvm.Log())
+	}
+}
+
+// TestDelete_labelThatAnotherMemberExplains: a Cluster beside another one on a silent host was never used there.
+func TestDelete_labelThatAnotherMemberExplains(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.cluster("other", "n2")
+	s.lvm.Answer("n2", backendtest.Silent)
+	s.create(newCluster("pool", "n1", "n2"))
+	m := s.untilMember("n2", inState("offline"))
+	if s.node("n2").Labels[v1alpha1.LabelStorageType] == "" || len(m.Annotations) > 0 {
+		t.Errorf("labels %v, annotations %v", s.node("n2").Labels, m.Annotations)
+	}
+	s.list("pool", "n1")
+	s.delete(m)
+	s.untilNoMember("n2")
+}
+
 func TestDelete_finalizerStrippedByHand(t *testing.T) {
 	s := newSuite(t, "n1", "n2")
 	c := s.cluster("pool", "n1", "n2")

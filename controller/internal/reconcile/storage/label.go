@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -88,4 +89,15 @@ func (r *Reconciler) setLabel(ctx context.Context, s *scope, name, label, value 
 		return fmt.Errorf("label node %s: %w", name, err)
 	}
 	return nil
+}
+
+// usedBefore reports whether a node has the label of the storage type although no Member explains it. An earlier version that knew no Members may have used
+// the node, or one whose Member was lost.
+func (s *scope) usedBefore(node string) bool {
+	if s.profile.Type == "" || s.world.Nodes[node].Labels[v1alpha1.LabelStorageType] != string(s.profile.Type) {
+		return false
+	}
+	return !slices.ContainsFunc(s.world.OtherMembers, func(m *v1alpha1.Member) bool {
+		return string(m.Spec.Node) == node && m.Annotations[v1alpha1.AnnotationUnreported] == ""
+	})
 }

@@ -18,6 +18,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/notice"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/nodestate"
 )
 
 // makeMembers makes the Members that are missing: of hosts that the spec wants and that may be used, and of hosts that hold a part of the
@@ -32,7 +33,7 @@ func (r *Reconciler) makeMembers(ctx context.Context, s *scope) error {
 	for i := range s.hosts {
 		h := &s.hosts[i]
 		if h.Object != nil {
-			errs = append(errs, s.fail(h, r.keepLatch(ctx, h.Object)))
+			errs = append(errs, s.fail(h, r.keepLatch(ctx, h.Object)), s.fail(h, r.noteReport(ctx, s, h)))
 			continue
 		}
 		if h.Invalid != nil && h.Invalid.Reason == v1alpha1.ReasonNameTaken {
@@ -69,10 +70,22 @@ func (r *Reconciler) keepLatch(ctx context.Context, m *v1alpha1.Member) error {
 	return err
 }
 
+// noteReport takes the mark off a Member that its node may have been used before, once the agent says that nothing is there. What is there comes on record.
+func (r *Reconciler) noteReport(ctx context.Context, s *scope, h *backend.HostHealth) error {
+	if !h.Unreported() || !h.Facts.Up || h.Facts.Data != nodestate.DataAbsent || s.holds(h.Node) {
+		return nil
+	}
+	_, err := kube.Patch(ctx, r.Client, h.Object, func(m *v1alpha1.Member) { delete(m.Annotations, v1alpha1.AnnotationUnreported) })
+	return err
+}
+
 func (r *Reconciler) makeMember(ctx context.Context, s *scope, node string) (*v1alpha1.Member, error) {
 	m := &v1alpha1.Member{
 		ObjectMeta: metav1.ObjectMeta{Name: s.owner.MemberName(node), Finalizers: []string{v1alpha1.FinalizerMember}},
 		Spec:       v1alpha1.MemberSpec{Of: s.owner.API(), Node: v1alpha1.HostName(node)},
+	}
+	if s.usedBefore(node) {
+		m.Annotations = map[string]string{v1alpha1.AnnotationUnreported: "true"}
 	}
 	err := r.Client.Create(ctx, m)
 	if err == nil {
