@@ -415,7 +415,7 @@ func deadServer(t *testing.T, s *nfsd.Server) { //nolint:gocyclo // one journey,
 	_, written := pod(t, "printf y > "+filepath.Join(place, "after"))
 	var wait sync.WaitGroup
 	wait.Go(func() {
-		takes(t, 25*time.Second, func() {
+		takes(t, sharedvolume.LookTime+5*time.Second, func() {
 			seen, err := c.GetShare(t.Context(), share, true)
 			if err != nil || seen.Problem == nil || seen.Problem.Reason != sharedvolume.ReasonUnreachable {
 				t.Errorf("look: %+v, %v", seen, err)
