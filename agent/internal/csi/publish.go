@@ -61,8 +61,8 @@ func (d *node) publish(ctx context.Context, v Volume, w publication) error {
 	if err != nil {
 		return err
 	}
-	if p, ok := mount.Top(points, w.staging); !w.want.Block && (!ok || !from.Shows(p)) {
-		return fmt.Errorf("volume %s is not staged at %s: %w", v.Handle, w.staging, ErrPrecondition)
+	if err := d.ready(ctx, v, points, from, w); err != nil {
+		return err
 	}
 	p, published := mount.Top(points, w.target)
 	if published {
@@ -75,6 +75,20 @@ func (d *node) publish(ctx context.Context, v Volume, w publication) error {
 		return d.cfg.Mounter.Protect(w.target)
 	}
 	return err
+}
+
+// ready refuses a volume that is not staged, and one whose staged tree is not served any more: a kubelet that had the volume staged for an earlier pod does not have it
+// staged again.
+func (d *node) ready(ctx context.Context, v Volume, points []mount.Point, from From, w publication) error {
+	p, ok := mount.Top(points, w.staging)
+	switch {
+	case w.want.Block:
+	case !ok || !from.Shows(p):
+		return fmt.Errorf("volume %s is not staged at %s: %w", v.Handle, w.staging, ErrPrecondition)
+	case d.trees != nil:
+		return d.trees.Serves(ctx, p)
+	}
+	return nil
 }
 
 // fits refuses a mount at the target that is not the wanted one.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
@@ -38,6 +39,9 @@ func (d *node) NodeStageVolume(ctx context.Context, req *csi.NodeStageVolumeRequ
 
 func (d *node) stage(ctx context.Context, v Volume, path string, want Access) error {
 	from, staged, err := d.staged(ctx, v, path, want)
+	if err == nil && staged && d.trees != nil {
+		staged, err = d.serves(ctx, v, path)
+	}
 	if err != nil {
 		return err
 	}
@@ -78,6 +82,26 @@ func (d *node) staged(ctx context.Context, v Volume, path string, want Access) (
 		err = fmt.Errorf("path %s: a mount with filesystem %s, read-only %t %w", path, p.FSType, p.ReadOnly, errIncompatible)
 	}
 	return from, err == nil, err
+}
+
+// serves reports whether a staged tree is still served. It takes one away that is not and that no pod uses, as a kubelet leaves it that ended before it unstaged: nobody
+// else would. While pods use it, that is an error.
+func (d *node) serves(ctx context.Context, v Volume, path string) (bool, error) {
+	points, err := d.cfg.Mounter.Points()
+	if err != nil {
+		return false, err
+	}
+	staged, ok := mount.Top(points, path)
+	if !ok {
+		return false, nil
+	}
+	refused := d.trees.Serves(ctx, staged)
+	used := slices.ContainsFunc(points, func(p mount.Point) bool { return p.Filesystem == staged.Filesystem && p.Path != path })
+	if refused == nil || used {
+		return refused == nil, refused
+	}
+	d.cfg.Log.Info("Unmounting a volume that is not served any more, to mount it anew", "volume", v.Handle, "path", path, "reason", refused.Error())
+	return false, d.unmount(ctx, v, path, true)
 }
 
 // NodeUnstageVolume unmounts a volume from its staging path.

@@ -78,6 +78,8 @@ func (s *Source) Profile() csi.Profile {
 		{Err: cephfs.ErrBusy, Code: codes.Aborted},
 		{Err: cephfs.ErrHangs, Code: codes.Unavailable},
 		{Err: cephfs.ErrUnreachable, Code: codes.Unavailable},
+		// After an error that is final the kubelet forgets a mount that it was not sure of, and never has it unstaged.
+		{Err: cephfs.ErrShutOut, Code: codes.Unavailable},
 		{Err: cephfs.ErrInUse, Code: codes.FailedPrecondition},
 		{Err: cephfs.ErrKernel, Code: codes.FailedPrecondition},
 		{Err: cephfs.ErrRefused, Code: codes.FailedPrecondition},
@@ -205,6 +207,19 @@ func (s *Source) Unmount(ctx context.Context, v csi.Volume, p mount.Point, _ boo
 	return nil
 }
 
+// Serves refuses a mount whose client Ceph shut out. Whatever else is in the way of asking says nothing about the client.
+func (s *Source) Serves(ctx context.Context, at mount.Point) error {
+	if _, err := s.Measure(ctx, at); errors.Is(err, cephfs.ErrShutOut) {
+		return err
+	}
+	return nil
+}
+
+// shutOut says what a mount is whose client Ceph shut out, and what a person does then. While one pod has the volume, or waits for it, the kubelet does not have it
+// unstaged.
+const shutOut = "this node was cut off from Ceph for too long. Its pods get errors from the volume for good, and what they had not written yet is lost. Cordon the node, " +
+	"delete the pods on it that use the volume, and those that wait for it, and uncordon the node once they are gone: then the volume is mounted anew"
+
 // Measure reads the usage of a mount. Its size is the quota of the volume.
 func (s *Source) Measure(ctx context.Context, at mount.Point) (fs.Usage, error) {
 	dir, base, err := s.cfg.Places.Parent(at.Path)
@@ -213,5 +228,8 @@ func (s *Source) Measure(ctx context.Context, at mount.Point) (fs.Usage, error) 
 	}
 	defer dir.Close()
 	u, err := s.cfg.Mounts.Measure(ctx, cephfs.Mounted{Dir: dir, Name: base, What: at.Path})
+	if errors.Is(err, cephfs.ErrShutOut) {
+		err = fmt.Errorf("%w: %s", err, shutOut)
+	}
 	return fs.Usage{TotalBytes: u.TotalBytes, UsedBytes: u.UsedBytes, FreeBytes: u.FreeBytes, UsedInodes: u.UsedInodes}, err
 }

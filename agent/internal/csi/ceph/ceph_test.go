@@ -67,6 +67,7 @@ func TestStage_refuses(t *testing.T) {
 		"a raw device":          {nil, &csipb.VolumeCapability{AccessMode: csitest.Shared().GetAccessMode(), AccessType: &csipb.VolumeCapability_Block{Block: &csipb.VolumeCapability_BlockVolume{}}}, codes.InvalidArgument},
 		"an option with a key":  {nil, csitest.Shared("secret=x"), codes.InvalidArgument},
 		"an option of the node": {nil, csitest.Shared("dev"), codes.InvalidArgument},
+		"an option that drops":  {nil, csitest.Shared("recover_session=clean"), codes.InvalidArgument},
 	} {
 		r := newRig(t)
 		if c.before != nil {
@@ -113,6 +114,63 @@ func TestUnmount_isNeverForced(t *testing.T) {
 	must(t, err)
 	r.set(func() { r.used[points[1].Path] = true })
 	wantCode(t, "in use", r.Unstage(t, r.handle), codes.FailedPrecondition)
+}
+
+// TestShutOut: a mount whose client Ceph shut out is shown to no further pod, and says so. The volume is mounted anew once no pod has it.
+func TestShutOut(t *testing.T) {
+	r := newRig(t)
+	want := csitest.Shared()
+	must(t, r.Stage(t, r.handle, want))
+	must(t, r.Publish(t, r.handle, "pod/a", want, false))
+	r.set(func() { r.evicted = r.next })
+	for what, err := range map[string]error{
+		"staged again": r.Stage(t, r.handle, want), "for another pod": r.Publish(t, r.handle, "pod/b", want, false), "for its own pod": r.Publish(t, r.handle, "pod/a", want, false),
+	} {
+		wantCode(t, what, err, codes.Unavailable)
+		if err == nil || !strings.Contains(err.Error(), "delete the pods on it that use the volume") {
+			t.Errorf("%s: it does not say what to do: %v", what, err)
+		}
+	}
+	r.wantMounts(t, "staging/globalmount", "pod/a")
+	stats := func() *csipb.VolumeCondition {
+		s, err := r.NodeGetVolumeStats(t.Context(), &csipb.NodeGetVolumeStatsRequest{VolumeId: r.handle, VolumePath: r.Path(t, "pod/a")})
+		must(t, err)
+		return s.GetVolumeCondition()
+	}
+	if c := stats(); !c.GetAbnormal() || !strings.Contains(c.GetMessage(), "Ceph shut the client of this mount out") || !strings.Contains(c.GetMessage(), "delete the pods on it that use the volume") {
+		t.Errorf("%v", c)
+	}
+	// Whether the kubelet has the volume unstaged or not: without a pod it is mounted anew.
+	for _, unstaged := range []bool{true, false} {
+		before := len(r.attached)
+		must(t, r.Unpublish(t, r.handle, "pod/a"))
+		if unstaged {
+			must(t, r.Unstage(t, r.handle))
+		}
+		must(t, r.Stage(t, r.handle, want))
+		must(t, r.Publish(t, r.handle, "pod/a", want, false))
+		r.wantMounts(t, "staging/globalmount", "pod/a")
+		if c := stats(); c.GetAbnormal() || len(r.attached) != before+1 {
+			t.Errorf("unstaged %t: %v, mounted %d times", unstaged, c, len(r.attached)-before)
+		}
+		r.set(func() { r.evicted = r.next })
+	}
+}
+
+// TestShutOut_waits: daemons that do not answer may come back, and keep no pod from a mount. A mount that is in use somewhere is not taken away.
+func TestShutOut_waits(t *testing.T) {
+	r := newRig(t)
+	want := csitest.Shared()
+	must(t, r.Stage(t, r.handle, want))
+	r.set(func() { r.down = true })
+	must(t, r.Stage(t, r.handle, want))
+	must(t, r.Publish(t, r.handle, "pod/a", want, false))
+	must(t, r.Unpublish(t, r.handle, "pod/a"))
+	points, err := r.Points()
+	must(t, err)
+	r.set(func() { r.down, r.evicted, r.used[points[1].Path] = false, r.next, true })
+	wantCode(t, "in use", r.Stage(t, r.handle, want), codes.FailedPrecondition)
+	r.wantMounts(t, "staging/globalmount")
 }
 
 func TestForeignMountStays(t *testing.T) {

@@ -37,10 +37,11 @@ type model struct {
 	// down: no daemon answers. dirty: mounts have writes that wait for Ceph. detaches: the kernel takes a mount away before it waits.
 	down, dirty, detaches bool
 	used                  map[string]bool
-	next                  uint32
-	attached              []cephfs.Volume
-	waiting               map[string]bool
-	log                   *logs
+	// next numbers the mounts: those up to evicted are of clients that Ceph shut out.
+	next, evicted uint32
+	attached      []cephfs.Volume
+	waiting       map[string]bool
+	log           *logs
 }
 
 // logs keeps everything that is logged.
@@ -107,11 +108,21 @@ func (m *model) Unmount(_ context.Context, at cephfs.Mounted) error {
 }
 
 // Measure asks Ceph.
-func (m *model) Measure(context.Context, cephfs.Mounted) (cephfs.Usage, error) {
+func (m *model) Measure(_ context.Context, at cephfs.Mounted) (cephfs.Usage, error) {
+	points, err := m.Points()
+	if err != nil {
+		return cephfs.Usage{}, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.down {
+	p, ok := mount.Top(points, filepath.Join(at.Dir.Name(), at.Name))
+	switch {
+	case m.down:
 		return cephfs.Usage{}, cephfs.ErrUnreachable
+	case !ok:
+		return cephfs.Usage{}, os.ErrNotExist
+	case m.evicted >= max(p.Filesystem.Minor, 1):
+		return cephfs.Usage{}, cephfs.ErrShutOut
 	}
 	return cephfs.Usage{TotalBytes: 100, UsedBytes: 40, FreeBytes: 60, UsedInodes: 7}, nil
 }

@@ -171,6 +171,9 @@ func (s *Source) Mount(ctx context.Context, v csi.Volume, want csi.Access, targe
 // Release has nothing to do: a share is mounted for each volume alone.
 func (s *Source) Release(context.Context, csi.Volume) error { return nil }
 
+// Serves takes every mount: an NFS server that is back serves the mounts of before.
+func (s *Source) Serves(context.Context, mount.Point) error { return nil }
+
 // Measure reads the usage of a mount, which is that of the whole share.
 func (s *Source) Measure(ctx context.Context, at mount.Point) (fs.Usage, error) {
 	dir, base, err := s.cfg.Places.Parent(at.Path)

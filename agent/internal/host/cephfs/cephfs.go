@@ -22,6 +22,7 @@ var (
 	ErrRefused     = child.ErrRefused
 	ErrKernel      = child.ErrKernel
 	ErrUnreachable = child.ErrUnreachable
+	ErrShutOut     = child.ErrShutOut
 	// ErrHangs means that an unmount waits for Ceph: this one, or an earlier one of the volume whose process is not gone yet.
 	ErrHangs = errors.New("the unmount waits for Ceph")
 	// ErrBusy means that something is being done with the volume already.

@@ -171,3 +171,15 @@ func TestUnmount_inUse(t *testing.T) {
 		t.Errorf("%+v, %v", u, err)
 	}
 }
+
+// TestMeasure_shutOut: a client that Ceph shut out is told from daemons that do not answer, which a process waits for until it is killed.
+func TestMeasure_shutOut(t *testing.T) {
+	c, _ := client(t, "6.1.0", newFake(&child.Response{Failure: &task.Failure{Kind: "shutOut", Message: "permission denied"}}), newFake(nil))
+	at := Mounted{Dir: os.Stdin, Name: "a", What: "a"}
+	if _, err := c.Measure(t.Context(), at); !errors.Is(err, ErrShutOut) {
+		t.Error(err)
+	}
+	if _, err := c.Measure(t.Context(), at); !errors.Is(err, ErrUnreachable) || errors.Is(err, ErrShutOut) {
+		t.Error(err)
+	}
+}

@@ -98,7 +98,7 @@ func (c *Client) Unmount(ctx context.Context, m Mounted) error {
 	return err
 }
 
-// Measure reads the usage of a mount, in a process of its own: nobody could unmount what a thread of this process waits in.
+// Measure reads the usage of a mount, and finds whether Ceph still serves it, in a process of its own: nobody could unmount what a thread of this process waits in.
 func (c *Client) Measure(ctx context.Context, m Mounted) (Usage, error) {
 	t := &task.Task{Kind: child.TaskMeasure, On: "usage of " + m.What, For: ceph, Limit: c.cfg.Measure}
 	r, err := c.ask(ctx, t, child.Measuring{Name: m.Name}, m.Dir)

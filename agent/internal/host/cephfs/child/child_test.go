@@ -75,6 +75,17 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestUnreadable: what the kernel says of a client that was shut out is told from what passes.
+func TestUnreadable(t *testing.T) {
+	for errno, out := range map[unix.Errno]bool{
+		unix.EACCES: true, unix.ESHUTDOWN: true, unix.EIO: false, unix.ESTALE: false, unix.ENOENT: false, unix.ETIMEDOUT: false, unix.EPERM: false,
+	} {
+		if err := unreadable("a", errno); errors.Is(err, ErrShutOut) != out || !errors.Is(err, errno) {
+			t.Errorf("%v: %v", errno, err)
+		}
+	}
+}
+
 func TestMain_refuses(t *testing.T) {
 	for _, argv := range [][]string{nil, {"agent"}, {"agent", Command}, {"agent", Command, "nothing", "/proc/self/ns/net"}, {"agent", Command, TaskAttach, "/nonexistent"}} {
 		if code := Main(argv, strings.NewReader(""), io.Discard); code != 1 {

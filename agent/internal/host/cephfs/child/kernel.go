@@ -113,6 +113,15 @@ func refused(a Attachment, err error, said string) error {
 	return errors.New(what)
 }
 
+// unreadable says why a mount cannot be read. A metadata server refuses the session of a client that it evicted, for which the kernel has EACCES: nobody else refuses root
+// the attributes of a directory. OSDs refuse a client on the blocklist by EBLOCKLISTED, which is ESHUTDOWN.
+func unreadable(name string, err error) error {
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.ESHUTDOWN) {
+		return fmt.Errorf("%w: usage of %s: %w", ErrShutOut, name, err)
+	}
+	return fmt.Errorf("usage of %s: %w", name, err)
+}
+
 // entries reads how many files and directories are below a directory, which Ceph counts; 0 where it does not say.
 func entries(path string) int64 {
 	buffer := make([]byte, 32)

@@ -47,6 +47,8 @@ var (
 	ErrKernel = errors.New("not possible with the kernel of this node")
 	// ErrUnreachable means that no monitor, or no metadata server, answered.
 	ErrUnreachable = errors.New("no answer from Ceph")
+	// ErrShutOut means that Ceph serves the client of a mount no more: every use of the mount is an error until it is mounted anew.
+	ErrShutOut = errors.New("Ceph shut the client of this mount out")
 )
 
 var kinds = task.Kinds{
@@ -54,6 +56,7 @@ var kinds = task.Kinds{
 	{Name: "refused", Err: ErrRefused},
 	{Name: "kernel", Err: ErrKernel},
 	{Name: "unreachable", Err: ErrUnreachable},
+	{Name: "shutOut", Err: ErrShutOut},
 	{Name: "notExist", Err: os.ErrNotExist},
 }
 
