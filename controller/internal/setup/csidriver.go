@@ -54,7 +54,7 @@ var servable = map[string]csiDriver{
 		watched: []client.Object{&v1alpha1.Cluster{}},
 		backend: func(w csiWorld) (frame.Driver, frame.Backend) {
 			connect := func(_ context.Context, uid string) (ceph.Runner, error) { return w.runner(uid), nil }
-			return csiceph.Driver(), csiceph.New(csiceph.Config{Reader: w.reader, Connect: connect, Log: w.log, Patience: copying})
+			return csiceph.Driver(), csiceph.New(csiceph.Config{Reader: w.reader, Live: w.live, Connect: connect, Log: w.log, Patience: copying})
 		},
 	},
 	v1alpha1.DriverISCSI: {

@@ -50,7 +50,7 @@ func TestSanityReal(t *testing.T) {
 	c.Status.Ceph = &v1alpha1.CephStatus{FSID: owner, Monitors: []string{"10.99.0.1:3300"}}
 	known := &cache{clusters: []v1alpha1.Cluster{c}}
 	served := frametest.Serve(t, ceph.Driver(), ceph.New(ceph.Config{
-		Reader: known, Log: logr.Discard(), Patience: 20 * time.Second,
+		Reader: known, Live: &server{cache: known}, Log: logr.Discard(), Patience: 20 * time.Second,
 		Connect: func(context.Context, string) (runner.Runner, error) { return inBox{root}, nil },
 	}), known)
 	frametest.Sanity{

@@ -24,6 +24,8 @@ const FSType = "ceph"
 type Config struct {
 	// Reader answers from the cache, with the index of frame.IndexPersistentVolumes: Clusters and PersistentVolumes. It waits until the cache is complete.
 	Reader client.Reader
+	// Live asks the API server itself: a Cluster that is given up gets no new volume.
+	Live client.Reader
 	// Connect returns what runs the commands of the Ceph cluster with an FSID. It fails where nothing can.
 	Connect func(ctx context.Context, fsid string) (ceph.Runner, error)
 	Log     logr.Logger

@@ -113,7 +113,8 @@ func TestCopies_areLookedAtSeldom(t *testing.T) {
 		c.Name, c.UID, c.Spec.StorageType = "shared", types.UID(owner), v1alpha1.StorageTypeCephFS
 		m := cephtest.New(t, owner, "n0", "n1", "n2")
 		m.Servers, m.Volumes = []string{"m"}, cephtest.NewVolumes()
-		b := ceph.New(ceph.Config{Reader: &cache{clusters: []v1alpha1.Cluster{c}}, Log: logr.Discard(), Patience: 20 * time.Second, Connect: func(context.Context, string) (runner.Runner, error) { return m, nil }})
+		known := &cache{clusters: []v1alpha1.Cluster{c}}
+		b := ceph.New(ceph.Config{Reader: known, Live: &server{cache: known}, Log: logr.Discard(), Patience: 20 * time.Second, Connect: func(context.Context, string) (runner.Runner, error) { return m, nil }})
 		wish := frame.Wish{Name: pvc, Parameters: map[string]string{v1alpha1.ParameterCluster: owner}, Size: volume.Range{Required: gib}}
 		if _, err := b.CreateVolume(t.Context(), wish); err != nil {
 			t.Fatal(err)

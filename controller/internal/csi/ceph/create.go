@@ -3,6 +3,8 @@ package ceph
 import (
 	"context"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"quarry.storage/quarry/controller/internal/ceph/subvolume"
 	"quarry.storage/quarry/controller/internal/csi/frame"
 	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
@@ -96,11 +98,24 @@ func (b *Backend) named(ctx context.Context, parameters map[string]string) (*v1a
 	return nil, volume.Refuse(volume.Invalid, "parameter %q: no Cluster of type cephfs has the UID %s", v1alpha1.ParameterCluster, volume.Quote(uid))
 }
 
+// stays refuses a Cluster that is being removed, or that is gone. The API server is asked, and not the cache, which may be late: the controller lists the volumes for the
+// last time once a Cluster is being removed.
+func (s site) stays(ctx context.Context) error {
+	now := &v1alpha1.Cluster{}
+	err := s.live.Get(ctx, client.ObjectKeyFromObject(s.owner), now)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return volume.Refuse(volume.Unavailable, "whether Cluster %s stays cannot be read: %v", s.owner.Name, err)
+	case err != nil || now.UID != s.owner.UID:
+		return volume.Refuse(volume.Precondition, "Cluster %s is gone", s.owner.Name)
+	case !now.DeletionTimestamp.IsZero():
+		return volume.Refuse(volume.Precondition, "Cluster %s is being removed", s.owner.Name)
+	}
+	return nil
+}
+
 // begin makes a volume of a name that is free, or begins a copy. A copy that Ceph gave up is begun anew.
 func (s site) begin(ctx context.Context, w frame.Wish, from *subvolume.Source, failed subvolume.Volume, size int64) (subvolume.Volume, error) {
-	if !s.owner.DeletionTimestamp.IsZero() {
-		return failed, volume.Refuse(volume.Precondition, "Cluster %s is being removed", s.owner.Name)
-	}
 	if failed.State == subvolume.Failed {
 		if err := same(failed, from); err != nil {
 			return failed, err
@@ -109,10 +124,12 @@ func (s site) begin(ctx context.Context, w frame.Wish, from *subvolume.Source, f
 			return failed, err
 		}
 	}
-	var err error
-	if from == nil {
+	err := s.stays(ctx)
+	switch {
+	case err != nil:
+	case from == nil:
 		err = s.Create(ctx, w.Name, size)
-	} else {
+	default:
 		err = s.beginCopy(ctx, w, *from)
 	}
 	if err != nil {

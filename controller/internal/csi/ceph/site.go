@@ -21,6 +21,7 @@ import (
 type site struct {
 	*subvolume.Client
 	owner *v1alpha1.Cluster
+	live  client.Reader
 }
 
 func (s site) fsid() string { return s.owner.FSID() }
@@ -75,7 +76,7 @@ func (b *Backend) open(ctx context.Context, owner *v1alpha1.Cluster) (site, erro
 	if err != nil {
 		return site{}, unavailable(owner, err)
 	}
-	return site{volumes, owner}, nil
+	return site{volumes, owner, b.Live}, nil
 }
 
 func unavailable(owner *v1alpha1.Cluster, err error) error {

@@ -1,6 +1,7 @@
 package ceph_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -49,11 +52,36 @@ func (c *cache) List(ctx context.Context, list client.ObjectList, options ...cli
 	return (&frametest.Volumes{Items: c.volumes, Err: c.err}).List(ctx, list, options...)
 }
 
+// server answers like the API server itself: with what the cache has, unless that is late.
+type server struct {
+	client.Reader
+	cache *cache
+	// change is what the cache does not know yet of a Cluster; nil is nothing.
+	change func(*v1alpha1.Cluster)
+	gone   bool
+	err    error
+}
+
+func (s *server) Get(_ context.Context, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	for _, c := range s.cache.clusters {
+		if c.Name != key.Name || s.gone || s.err != nil {
+			continue
+		}
+		c.DeepCopyInto(o.(*v1alpha1.Cluster))
+		if s.change != nil {
+			s.change(o.(*v1alpha1.Cluster))
+		}
+		return nil
+	}
+	return cmp.Or(s.err, error(apierrors.NewNotFound(schema.GroupResource{Resource: "clusters"}, key.Name)))
+}
+
 // suite is the driver on its socket, over a cache and a model of Ceph.
 type suite struct {
 	*frametest.Served
 	t     *testing.T
 	cache *cache
+	live  *server
 	ceph  *cephtest.Cluster
 	// down is why no command can be run.
 	down error
@@ -91,8 +119,9 @@ func patient(t *testing.T, patience time.Duration) *suite {
 	m := cephtest.New(t, owner, "n0", "n1", "n2")
 	m.Servers, m.Volumes = []string{"m"}, cephtest.NewVolumes()
 	s := &suite{t: t, cache: &cache{clusters: []v1alpha1.Cluster{c, local}}, ceph: m}
+	s.live = &server{cache: s.cache}
 	s.Served = frametest.Serve(t, ceph.Driver(), ceph.New(ceph.Config{
-		Reader: s.cache, Log: logr.Discard(), Patience: patience, Connect: func(_ context.Context, fsid string) (runner.Runner, error) {
+		Reader: s.cache, Live: s.live, Log: logr.Discard(), Patience: patience, Connect: func(_ context.Context, fsid string) (runner.Runner, error) {
 			if fsid != owner {
 				t.Errorf("connected to %s", fsid)
 			}
