@@ -176,6 +176,11 @@ func TestStuck(t *testing.T) {
 	}
 	crashed := waits("CrashLoopBackOff", "")
 	crashed.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 255, Message: "exec /bin/sh:\n exec format error"}
+	// As an image of something else, with a shell and without one.
+	other, bare := waits("CrashLoopBackOff", ""), waits("CrashLoopBackOff", "")
+	other.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 127, Reason: "Error", Message: "/bin/sh: 6: monmaptool: not found\n"}
+	bare.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 128, Reason: "StartError", Message: "failed to create containerd task: failed to create shim task: OCI runtime create failed: " +
+		`runc create failed: unable to start container process: error during container init: exec: "/bin/sh": stat /bin/sh: no such file or directory: unknown`}
 	// As an OSD whose disk is gone.
 	gone := waits("CrashLoopBackOff", "back-off 2s restarting failed container=osd pod=ceph-dead-osd-4-67d77f55df-qhwkq_quarry-ceph(1adb6d89-4292-44bb-b0ed-70d3f0a33a38)")
 	gone.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Message: strings.Repeat("2026-11-26T19:04:59.436+0000 41b52a40  0 ceph version 20.2.4\n", 9) +
@@ -189,6 +194,9 @@ func TestStuck(t *testing.T) {
 		"it waits for its turn":   {[]corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}, []corev1.ContainerStatus{waits("PodInitializing", "")}, ""},
 		"no such image":           {[]corev1.ContainerStatus{waits("ErrImagePull", "not found")}, []corev1.ContainerStatus{waits("PodInitializing", "")}, "the pod p with image i does not start: ErrImagePull: not found."},
 		"of another architecture": {[]corev1.ContainerStatus{crashed}, nil, "the pod p with image i does not start: CrashLoopBackOff; it said last: exec /bin/sh: exec format error."},
+		"it is not Ceph":          {[]corev1.ContainerStatus{other}, []corev1.ContainerStatus{waits("PodInitializing", "")}, "the pod p with image i does not start: CrashLoopBackOff; it said last: /bin/sh: 6: monmaptool: not found."},
+		"not Ceph, nor a shell": {[]corev1.ContainerStatus{bare}, []corev1.ContainerStatus{waits("PodInitializing", "")}, "the pod p with image i does not start: CrashLoopBackOff; it said last: " +
+			`… runc create failed: unable to start container process: error during container init: exec: "/bin/sh": stat /bin/sh: no such file or directory: unknown.`},
 		"the end of what it said": {nil, []corev1.ContainerStatus{gone}, "the pod p with image i does not start: CrashLoopBackOff: back-off 2s restarting failed container=osd pod=ceph-dead-osd-4-67d77f55df-qhwkq_quarry-ceph(1adb6d89-4292-44bb-b0ed-70d…; it said last: " +
 			"…ion 20.2.4 2026-11-26T19:04:59.446+0000 41b52a40 -1 ** ERROR: unable to open OSD superblock on /var/lib/ceph/osd/ceph-4: (2) No such file or directory."},
 		"it runs":                  {nil, []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}, ""},
