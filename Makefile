@@ -143,6 +143,11 @@ demo-cephfs: deploy dist/ceph.tar ## Watch raw disks of three nodes become a vol
 conformance: deps ## Run the agent's conformance suite on real kernels, in a bare lab of its own. RUN=regexp chooses, RUNS=n repeats it, NODES=n takes n nodes.
 	RUN='$(RUN)' test/conformance $(LAB_NAME)
 
+.PHONY: conformance-ceph
+conformance-ceph: deps dist/ceph.tar ## Run the tests that kill a real ceph-osd at work, on a real kernel, in a bare lab of its own. `make test` leaves them out. RUN=regexp chooses.
+	root=$$(test/ceph/unpack dist/ceph.tar); CEPH_ROOT=$$root PACKAGES='agent/agenttest/osd agent/internal/apply/ceph' LIMIT=50 NODES=$${NODES:-1} \
+	  RUN='$(RUN)' test/conformance $(LAB_NAME)
+
 .PHONY: e2e
 e2e: deploy tools ## Run the end-to-end tests in the lab. RUN=regexp chooses, SKIP=regexp leaves out.
 	LAB_NAME=$(LAB_NAME) GRPCURL=$(TOOLS)/grpcurl CGO_ENABLED=0 go test -tags e2e -count=1 -timeout 50m -parallel 6 -v -run '$(RUN)' -skip '$(SKIP)' ./test/e2e/...

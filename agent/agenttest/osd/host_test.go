@@ -46,7 +46,7 @@ const (
 	diskSize = 2 << 30
 )
 
-// TestRealHost runs the contract with the real ceph-osd of an unpacked image of Ceph, which CEPH_ROOT names, on a loop device.
+// TestRealHost runs the contract with the real ceph-osd of an unpacked image of Ceph, which CEPH_ROOT names, on a loop device: `make conformance-ceph`.
 func TestRealHost(t *testing.T) {
 	root := os.Getenv("CEPH_ROOT")
 	if _, err := os.Stat(filepath.Join(root, "usr/bin/ceph-osd")); root == "" || err != nil || os.Getuid() != 0 {
