@@ -168,7 +168,7 @@ func TestCeph_takenUpTwice(t *testing.T) {
 	})
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "of-the-first"}}
 	v.Spec.StorageClassName, v.Spec.AccessModes = "files", []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
-	v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: *quantityOf(1 << 30)}
+	v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: gibibyte}
 	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverCephFS, VolumeHandle: string(first.UID) + "/quarry/quarry/pvc-11111111-2222-4333-8444-555555555555"}
 	k.createPV(v)
 	k.deleteCluster("second")

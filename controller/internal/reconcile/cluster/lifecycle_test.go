@@ -17,7 +17,7 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-func quantityOf(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.BinarySI) }
+var gibibyte = resource.MustParse("1Gi")
 
 func TestReconcile_createUseDelete(t *testing.T) {
 	s := newSuite(t, map[string][]string{"n1": {"sdb", "sdc"}, "n2": {"sdb"}})

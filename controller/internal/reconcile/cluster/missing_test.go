@@ -89,7 +89,7 @@ func boundVolumeThatIsNotThere(t *testing.T, class string) {
 	s.agents["n1"].AddVolume("quarry-pool", lv, 1<<30)
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: lv}}
 	pv.Spec.StorageClassName, pv.Spec.AccessModes = class, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-	pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: *quantityOf(1 << 30)}
+	pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: gibibyte}
 	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverLVM, VolumeHandle: "n1/quarry-pool/" + lv}
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "ns", Name: "data"}
 	pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{

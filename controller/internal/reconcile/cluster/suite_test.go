@@ -401,7 +401,7 @@ func (s *suite) addVolume(cluster, host, group, name string, edits ...func(*core
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeSpec{
 			StorageClassName: cluster, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Capacity: corev1.ResourceList{corev1.ResourceStorage: *quantityOf(1 << 30)},
+			Capacity: corev1.ResourceList{corev1.ResourceStorage: gibibyte},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
 				CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverLVM, VolumeHandle: name},
 			},

@@ -41,7 +41,7 @@ func (s *suite) addForeign(name, class, driver string) {
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeSpec{
 			StorageClassName: class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Capacity: corev1.ResourceList{corev1.ResourceStorage: *quantityOf(1 << 30)},
+			Capacity: corev1.ResourceList{corev1.ResourceStorage: gibibyte},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
 				CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: name},
 			},

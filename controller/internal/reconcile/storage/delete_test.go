@@ -96,9 +96,10 @@ func TestDelete_memberOfANodeThatMayHaveBeenUsedBefore(t *testing.T) {
 			s.list("pool", "n1")
 			s.settle("pool")
 			s.pass(2 * delay)
-			m := s.untilMember("n2", leaving(v1alpha1.ReasonHostNotListed, "known to hold no data", "has not reported since", "delete its Node", "lost"))
+			s.untilMember("n2", leaving(v1alpha1.ReasonHostNotListed, "known to hold no data", "has not reported since", "delete its Node", "lost"))
 			s.settle("pool")
-			if m = s.mustMember("pool", "n2"); !m.DeletionTimestamp.IsZero() || m.UID != old.UID {
+			m := s.mustMember("pool", "n2")
+			if !m.DeletionTimestamp.IsZero() || m.UID != old.UID {
 				t.Fatal("silence was taken for an empty host")
 			}
 			s.delete(m)
