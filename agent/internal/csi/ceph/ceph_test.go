@@ -137,7 +137,7 @@ func TestShutOut(t *testing.T) {
 		must(t, err)
 		return s.GetVolumeCondition()
 	}
-	if c := stats(); !c.GetAbnormal() || !strings.Contains(c.GetMessage(), "Ceph shut the client of this mount out") || !strings.Contains(c.GetMessage(), "delete the pods on it that use the volume") {
+	if c := stats(); !c.GetAbnormal() || !strings.Contains(c.GetMessage(), "the client of this mount was shut out by Ceph") || !strings.Contains(c.GetMessage(), "delete the pods on it that use the volume") {
 		t.Errorf("%v", c)
 	}
 	// Whether the kubelet has the volume unstaged or not: without a pod it is mounted anew.

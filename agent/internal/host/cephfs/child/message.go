@@ -48,7 +48,7 @@ var (
 	// ErrUnreachable means that no monitor, or no metadata server, answered.
 	ErrUnreachable = errors.New("no answer from Ceph")
 	// ErrShutOut means that Ceph serves the client of a mount no more: every use of the mount is an error until it is mounted anew.
-	ErrShutOut = errors.New("Ceph shut the client of this mount out")
+	ErrShutOut = errors.New("the client of this mount was shut out by Ceph")
 )
 
 var kinds = task.Kinds{
