@@ -96,7 +96,7 @@ type Verdict struct {
 	Carries string
 	// FSIDs are those of all Ceph clusters whose OSDs labels or headers on the disk name, in order and each once.
 	FSIDs []string
-	// Blind: the agent is of an earlier version, and does not tell what Carries is.
+	// Blind: the agent is of an earlier version, and does not tell what Carries and FSIDs are.
 	Blind bool
 	// Stale: the encrypted OSD is open as another device than its disk is now. The disk was away, and who has the OSD open reads and writes nothing.
 	Stale bool

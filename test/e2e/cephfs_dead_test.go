@@ -366,7 +366,7 @@ func flagged(ctx context.Context, c *v1alpha1.Cluster, host string, want bool) e
 func osdsUp(ctx context.Context, c *v1alpha1.Cluster, want int) error {
 	m, err := mapOf(ctx, c)
 	if up, _ := m.count(); err == nil && up != want {
-		err = fmt.Errorf("%d are up, and %d are to be", up, want)
+		err = fmt.Errorf("%d are up, want %d", up, want)
 	}
 	return err
 }

@@ -154,6 +154,6 @@ func (l *load) check(t *testing.T) {
 	most, times := slowest(logs(l.pod))
 	t.Logf("%s: the slowest of %d turns took %d s, and %d s while all hosts ran", l.what, times, most, l.usual)
 	if most > l.usual+outage {
-		t.Errorf("%s: a turn took %d s, and %d s while all hosts ran: it is to go on within %d s", l.what, most, l.usual, outage)
+		t.Errorf("%s: a turn took %d s, and %d s while all hosts ran: at most %d s more are allowed", l.what, most, l.usual, outage)
 	}
 }

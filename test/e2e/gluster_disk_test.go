@@ -15,7 +15,7 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// takesDisk gives a disk of a machine to a server of its own. While a program has the disk open it does not go on record. Then the server gets it, and is told of it even if its own pod has
+// takesDisk gives a disk of a machine to a server of its own. While a program has the disk open it does not go on record. Then the server gets it, and is told of it although its own pod has
 // it mounted. After the end of the node the disk is there for others: the stand-in for glusterd2 writes nothing on it.
 func (j *glusterJourney) takesDisk(t *testing.T) {
 	d := plug(t, nodes[0], newImage(t, "server", 1<<30), "scsi")

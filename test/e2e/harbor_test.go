@@ -298,7 +298,7 @@ func (h *harborJourney) losesAnOperator(t *testing.T) {
 	waitPart(t, c, v1alpha1.ConditionCacheReady, metav1.ConditionTrue, v1alpha1.ReasonHarborRunning)
 }
 
-// isOrphaned deletes a HarborCluster of which no child has an owner, with --cascade=orphan: its database stays, even if deletionPolicy is Delete.
+// isOrphaned deletes a HarborCluster of which no child has an owner, with --cascade=orphan: its database stays, although deletionPolicy is Delete.
 func (h *harborJourney) isOrphaned(t *testing.T) {
 	t.Helper()
 	external := func(c *v1alpha1.HarborCluster) {

@@ -101,7 +101,11 @@ func (d *node) serves(ctx context.Context, v Volume, path string) (bool, error) 
 		return refused == nil, refused
 	}
 	d.cfg.Log.Info("Unmounting a volume that is not served any more, to mount it anew", "volume", v.Handle, "path", path, "reason", refused.Error())
-	return false, d.unmount(ctx, v, path, true)
+	if err := d.unmount(ctx, v, path, true); err != nil {
+		// An error that is final would have the kubelet forget the mount.
+		return false, fmt.Errorf("%w (it cannot be unmounted yet: %s)", refused, err.Error())
+	}
+	return false, nil
 }
 
 // NodeUnstageVolume unmounts a volume from its staging path.

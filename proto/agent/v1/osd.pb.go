@@ -231,8 +231,10 @@ type InspectOsdResponse struct {
 	Stale bool `protobuf:"varint,5,opt,name=stale,proto3" json:"stale,omitempty"`
 	// UUID of an OSD of the wanted one's Ceph cluster which a label or a header on the disk names, be it the wanted one or another, as where the disk has another serial number by now. Empty if none does. An agent of an earlier version leaves it out.
 	Carries *string `protobuf:"bytes,6,opt,name=carries,proto3,oneof" json:"carries,omitempty"`
-	// FSIDs of all Ceph clusters whose OSDs labels or headers on the disk name, in order and each once. An agent of an earlier version leaves it empty.
-	Fsids         []string `protobuf:"bytes,7,rep,name=fsids,proto3" json:"fsids,omitempty"`
+	// FSIDs of all Ceph clusters whose OSDs labels or headers on the disk name, in order and each once.
+	Fsids []string `protobuf:"bytes,7,rep,name=fsids,proto3" json:"fsids,omitempty"`
+	// The agent tells fsids. One of an earlier version leaves both out, and its silence says nothing of the disk.
+	TellsFsids    bool `protobuf:"varint,8,opt,name=tells_fsids,json=tellsFsids,proto3" json:"tells_fsids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -314,6 +316,13 @@ func (x *InspectOsdResponse) GetFsids() []string {
 		return x.Fsids
 	}
 	return nil
+}
+
+func (x *InspectOsdResponse) GetTellsFsids() bool {
+	if x != nil {
+		return x.TellsFsids
+	}
+	return false
 }
 
 type PrepareOsdRequest struct {
@@ -548,7 +557,7 @@ const file_agent_v1_osd_proto_rawDesc = "" +
 	"\x03_id\"|\n" +
 	"\x11InspectOsdRequest\x127\n" +
 	"\x06device\x18\x01 \x01(\v2\x1f.quarry.agent.v1.DeviceIdentityR\x06device\x12.\n" +
-	"\x03osd\x18\x02 \x01(\v2\x1c.quarry.agent.v1.OsdIdentityR\x03osd\"\xec\x01\n" +
+	"\x03osd\x18\x02 \x01(\v2\x1c.quarry.agent.v1.OsdIdentityR\x03osd\"\x8d\x02\n" +
 	"\x12InspectOsdResponse\x12/\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x19.quarry.agent.v1.OsdStateR\x05state\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1c\n" +
@@ -556,7 +565,9 @@ const file_agent_v1_osd_proto_rawDesc = "" +
 	"\x06making\x18\x04 \x01(\tR\x06making\x12\x14\n" +
 	"\x05stale\x18\x05 \x01(\bR\x05stale\x12\x1d\n" +
 	"\acarries\x18\x06 \x01(\tH\x00R\acarries\x88\x01\x01\x12\x14\n" +
-	"\x05fsids\x18\a \x03(\tR\x05fsidsB\n" +
+	"\x05fsids\x18\a \x03(\tR\x05fsids\x12\x1f\n" +
+	"\vtells_fsids\x18\b \x01(\bR\n" +
+	"tellsFsidsB\n" +
 	"\n" +
 	"\b_carries\"\xd2\x01\n" +
 	"\x11PrepareOsdRequest\x127\n" +

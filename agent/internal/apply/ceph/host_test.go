@@ -67,8 +67,11 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	root := os.Getenv("CEPH_ROOT")
-	if _, err := os.Stat(filepath.Join(root, "usr/bin/ceph-osd")); root == "" || err != nil || os.Getuid() != 0 {
+	if root == "" || os.Getuid() != 0 {
 		t.Skip("needs root, and an unpacked image of Ceph in the directory that CEPH_ROOT names")
+	}
+	if _, err := os.Stat(filepath.Join(root, "usr/bin/ceph-osd")); err != nil {
+		t.Fatalf("CEPH_ROOT: %v", err)
 	}
 	image := filepath.Join(t.TempDir(), "disk.img")
 	if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, 2<<30)); err != nil {
@@ -76,7 +79,7 @@ func newBench(t *testing.T) *bench {
 	}
 	out, err := exec.Command("losetup", "-f", "--show", image).Output()
 	if err != nil {
-		t.Skipf("losetup: %v", err)
+		t.Fatalf("losetup: %v", err)
 	}
 	dev := strings.TrimSpace(string(out))
 	t.Cleanup(func() {

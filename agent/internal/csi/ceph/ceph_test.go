@@ -169,7 +169,8 @@ func TestShutOut_waits(t *testing.T) {
 	points, err := r.Points()
 	must(t, err)
 	r.set(func() { r.down, r.evicted, r.used[points[1].Path] = false, r.next, true })
-	wantCode(t, "in use", r.Stage(t, r.handle, want), codes.FailedPrecondition)
+	// Not an error that is final: the kubelet would forget the mount.
+	wantCode(t, "in use", r.Stage(t, r.handle, want), codes.Unavailable)
 	r.wantMounts(t, "staging/globalmount")
 }
 

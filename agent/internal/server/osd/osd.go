@@ -50,7 +50,7 @@ func (s *service) InspectOsd(ctx context.Context, req *agentv1.InspectOsdRequest
 	if err != nil {
 		return nil, err
 	}
-	return &agentv1.InspectOsdResponse{State: states[v.Kind], Message: v.Message, Encrypted: spec.Want.Encrypted, Making: v.Making, Stale: v.Stale, Carries: &v.Carries, Fsids: v.FSIDs}, nil
+	return &agentv1.InspectOsdResponse{State: states[v.Kind], Message: v.Message, Encrypted: spec.Want.Encrypted, Making: v.Making, Stale: v.Stale, Carries: &v.Carries, Fsids: v.FSIDs, TellsFsids: true}, nil
 }
 
 // PrepareOsd implements agentv1.OsdServiceServer.

@@ -55,7 +55,7 @@ func (c Calls) Inspect(ctx context.Context, node string, o OSD) (osd.Verdict, er
 	if err := understood(node, o, r); err != nil {
 		return osd.Verdict{}, err
 	}
-	return osd.Verdict{Kind: kinds[r.GetState()], Message: r.GetMessage(), Making: r.GetMaking(), Stale: r.GetStale(), Carries: r.GetCarries(), Blind: r.Carries == nil, FSIDs: r.GetFsids()}, nil
+	return osd.Verdict{Kind: kinds[r.GetState()], Message: r.GetMessage(), Making: r.GetMaking(), Stale: r.GetStale(), Carries: r.GetCarries(), Blind: r.Carries == nil || !r.GetTellsFsids(), FSIDs: r.GetFsids()}, nil
 }
 
 // understood returns an error if the agent does not know encrypted OSDs: it would make one in the clear.

@@ -116,15 +116,12 @@ func (s site) stays(ctx context.Context) error {
 
 // begin makes a volume of a name that is free, or begins a copy. A copy that Ceph gave up is begun anew.
 func (s site) begin(ctx context.Context, w frame.Wish, from *subvolume.Source, failed subvolume.Volume, size int64) (subvolume.Volume, error) {
-	if failed.State == subvolume.Failed {
-		if err := same(failed, from); err != nil {
-			return failed, err
-		}
-		if err := s.Discard(ctx, w.Name); err != nil {
-			return failed, err
+	err := s.stays(ctx)
+	if err == nil && failed.State == subvolume.Failed {
+		if err = same(failed, from); err == nil {
+			err = s.Discard(ctx, w.Name)
 		}
 	}
-	err := s.stays(ctx)
 	switch {
 	case err != nil:
 	case from == nil:

@@ -61,7 +61,7 @@ func (h HostHealth) Finding() Finding {
 
 // Unreported reports whether something may have been made on the host before its Member was, and nobody has said since whether it is there.
 func (h HostHealth) Unreported() bool {
-	return h.Object != nil && h.Object.Spec.Group == nil && h.Object.Annotations[v1alpha1.AnnotationUnreported] != ""
+	return h.Object != nil && h.Object.Spec.Group == nil && h.Object.Spec.Ceph == nil && h.Object.Annotations[v1alpha1.AnnotationUnreported] != ""
 }
 
 func (h HostHealth) invalid() (Finding, bool) {

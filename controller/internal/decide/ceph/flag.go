@@ -73,12 +73,19 @@ func PlanUpkeep(w Upkeep, f Facts) Plan {
 		return p
 	}
 	servers := slices.DeleteFunc(slices.Clone(*f.Daemons), func(d Daemon) bool { return d.Kind != cephname.DaemonMetadata || !d.Running })
-	another := slices.ContainsFunc(servers, func(d Daemon) bool {
-		host, deployed := w.Servers[d.Name]
-		return deployed && !d.Active && !w.maintained(host)
-	})
+	another, resting := false, false
+	for _, d := range servers {
+		if host, deployed := w.Servers[d.Name]; deployed && !d.Active {
+			another, resting = another || !w.maintained(host), resting || w.maintained(host)
+		}
+	}
 	i := slices.IndexFunc(servers, func(d Daemon) bool { return d.Active && w.maintained(w.Servers[d.Name]) })
-	if another && i >= 0 {
+	switch {
+	case i < 0 || !another:
+	case resting:
+		// Ceph chooses which one serves, and may choose that one, and then the first one again.
+		p.wait("Metadata server %s on %s serves, whose host is in maintenance, and so is that of one that stands by: Ceph may choose either. Take one of these hosts out of maintenance, or expect that volumes pause when %[2]s is off.", servers[i].Name, w.Servers[servers[i].Name])
+	default:
 		name := servers[i].Name
 		p.step(Step{Do: FailOver, Name: name, Host: w.Servers[name], ID: -1, Why: "Its host is in maintenance, and another metadata server stands by."})
 	}

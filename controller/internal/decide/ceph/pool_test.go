@@ -129,6 +129,7 @@ func TestPlanUpkeep(t *testing.T) {
 		"a host without a monitor":     {hosts("n1", "n2", "n3", "n4~"), quorum("a", "b", "c"), nil, false, "", ""},
 		"the one that serves":          {hosts("n1~", "n2", "n3"), quorum("a", "b", "c"), servers("h1+", "h2"), false, "FailOver h1 n1", ""},
 		"just now":                     {hosts("n1~", "n2", "n3"), quorum("a", "b", "c"), servers("h1+", "h2"), true, "", ""},
+		"two stand by, one rests too":  {hosts("n1~", "n2~", "n3"), quorum("a", "b", "c"), servers("h1+", "h2", "h3"), false, "", "1 of 3 monitors is left: nothing is served once they are off. Metadata server h1 on n1 serves, whose host is in maintenance"},
 		"none stands by":               {hosts("n1~", "n2", "n3"), quorum("a", "b", "c"), servers("h1+"), false, "", ""},
 		"the other one is dead":        {hosts("n1~", "n2", "n3"), quorum("a", "b", "c"), servers("h1+", "h2!"), false, "", ""},
 		"so is the host of the other":  {hosts("n1~", "n2~", "n3"), quorum("a", "b", "c"), servers("h1+", "h2"), false, "", "1 of 3"},

@@ -45,7 +45,7 @@ func (v *View) unique() metav1.Condition {
 	return yes(v1alpha1.ConditionTargetUnique, v1alpha1.ReasonTargetUnique, "No other Iscsi uses this target.")
 }
 
-// reachable tells whether any initiator reaches the target.
+// reachable reports whether any initiator reaches the target.
 func (v *View) reachable(hosts []backend.HostHealth) metav1.Condition {
 	const t = v1alpha1.ConditionTargetReachable
 	var lines []string
@@ -72,7 +72,7 @@ func (v *View) reachable(hosts []backend.HostHealth) metav1.Condition {
 	return no(t, reason, "No initiator reaches the target. "+backend.Text(lines))
 }
 
-// lunReady tells whether the LUN is the recorded one, with the recorded group on it.
+// lunReady reports whether the LUN is the recorded one, with the recorded group on it.
 func (v *View) lunReady(hosts []backend.HostHealth) metav1.Condition {
 	const t = v1alpha1.ConditionLunReady
 	r := v.seen.Reading
@@ -100,7 +100,7 @@ func (v *View) lunReady(hosts []backend.HostHealth) metav1.Condition {
 	return v.unmade(t, hosts)
 }
 
-// recorded tells whether the group on record is on the LUN, which was read.
+// recorded reports whether the group on record is on the LUN, which was read.
 func (v *View) recorded(t string) metav1.Condition {
 	r := v.seen.Reading
 	switch g := r.Contents.Group; {
@@ -247,7 +247,7 @@ func (h Host) session(portal string) sharedlun.SessionState {
 // byWord says what it takes to use volumes of a silent node elsewhere that no key keeps from writing.
 const byWord = "Volumes of a node that fell silent move only once its Node is tainted with " + v1alpha1.TaintOutOfService + " and a person approved the plan that waits then, and vouches by both that the node is off."
 
-// fencing tells whether a node that fell silent can be kept from writing.
+// fencing reports whether a node that fell silent can be kept from writing.
 func (v *View) fencing() metav1.Condition {
 	const t = v1alpha1.ConditionFencingPossible
 	r := v.seen.Reading

@@ -97,7 +97,7 @@ func (s *scope) begun() bool {
 	return false
 }
 
-// etcdReady tells whether the members of etcd that run are a majority.
+// etcdReady reports whether the members of etcd that run are a majority.
 func (s *scope) etcdReady() metav1.Condition {
 	ready, missing := 0, ""
 	for i := range workload.Members {

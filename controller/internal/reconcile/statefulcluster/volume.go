@@ -64,7 +64,7 @@ func (s *scope) onVolume(v *corev1.PersistentVolume, scheduled bool, on map[stri
 	}
 }
 
-// room tells whether another node, or that of a disk that is lost for ever, is known to have room for the claims of a replica. It is asked only when the replica may be given up.
+// room reports whether another node, or that of a disk that is lost for ever, is known to have room for the claims of a replica. It is asked only when the replica may be given up.
 func (r *Reconciler) room(ctx context.Context, s *scope, i *record.Identity, on map[string]bool, out *replica.Replica) error {
 	if out.Fate != "" || len(i.Claims) == 0 || !out.OutOfReach() && out.Disk != replica.DiskLost && out.Readiness == replica.Ready {
 		return nil

@@ -98,6 +98,7 @@ func (s *scope) usedBefore(node string) bool {
 		return false
 	}
 	return !slices.ContainsFunc(s.world.OtherMembers, func(m *v1alpha1.Member) bool {
-		return string(m.Spec.Node) == node && m.Annotations[v1alpha1.AnnotationUnreported] == ""
+		// A storage of another kind does not have the label on account of its Members.
+		return string(m.Spec.Node) == node && m.Spec.Of.Kind == s.owner.Kind && m.Annotations[v1alpha1.AnnotationUnreported] == ""
 	})
 }

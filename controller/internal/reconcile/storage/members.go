@@ -70,9 +70,11 @@ func (r *Reconciler) keepLatch(ctx context.Context, m *v1alpha1.Member) error {
 	return err
 }
 
-// noteReport takes the mark off a Member that its node may have been used before, once the agent says that nothing is there. What is there comes on record.
+// noteReport takes the mark off a Member that its node may have been used before, once the agent says that nothing is there, or what is there is on record.
 func (r *Reconciler) noteReport(ctx context.Context, s *scope, h *backend.HostHealth) error {
-	if !h.Unreported() || !h.Facts.Up || h.Facts.Data != nodestate.DataAbsent || s.holds(h.Node) {
+	marked := h.Object != nil && h.Object.Annotations[v1alpha1.AnnotationUnreported] != ""
+	absent := h.Facts.Up && h.Facts.Data == nodestate.DataAbsent && !s.holds(h.Node)
+	if !marked || h.Unreported() && !absent {
 		return nil
 	}
 	_, err := kube.Patch(ctx, r.Client, h.Object, func(m *v1alpha1.Member) { delete(m.Annotations, v1alpha1.AnnotationUnreported) })

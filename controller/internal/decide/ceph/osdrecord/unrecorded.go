@@ -82,7 +82,7 @@ func Suspects(fsid string, hosts []string, nodes map[string]decide.Node, members
 				uuid, err := osd.UUID(fsid, identity(host, d), path)
 				one := Suspect{host, d, Adopted(d, uuid, d.RefusedFor(v1alpha1.RefusalEncrypted))}
 				twice := slices.ContainsFunc(out, func(o Suspect) bool { return o.Key() == one.Key() })
-				if err == nil && Is(d, one.Record) && !twice && (!OnRecord(members, uuid) || twin(host, node, d, members, uuid)) {
+				if err == nil && Is(d, one.Record) && !twice && (!OnRecord(members, uuid) || sameSerial(host, node, d, members, uuid)) {
 					out = append(out, one)
 				}
 			}
@@ -92,8 +92,8 @@ func Suspects(fsid string, hosts []string, nodes map[string]decide.Node, members
 	return out
 }
 
-// twin reports whether a Member has an OSD on record for another device of the node that has the same WWN and serial number: disks of cheap make repeat them, and this one may be the one that carries the OSD.
-func twin(host string, node decide.Node, d decide.Device, members []*v1alpha1.Member, uuid string) bool {
+// sameSerial reports whether a Member has an OSD on record for another device of the node that has the same WWN and serial number: disks of cheap make repeat them, and this one may be the one that carries the OSD.
+func sameSerial(host string, node decide.Node, d decide.Device, members []*v1alpha1.Member, uuid string) bool {
 	for _, m := range members {
 		if string(m.Spec.Node) != host || m.Spec.Ceph == nil {
 			continue

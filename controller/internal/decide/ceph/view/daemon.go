@@ -68,16 +68,16 @@ func (v *View) servers() int {
 	return 2
 }
 
-// given is how long a daemon that keeps nothing on its node has its place on a host that is away.
-const given = 5 * time.Minute
+// placeKept is how long a daemon that keeps nothing on its node has its place on a host that is away.
+const placeKept = 5 * time.Minute
 
 // displaced reports whether a daemon counts no more where it is: it does not run, its host is away without being in maintenance, and that was so for some minutes.
 func (v *View) displaced(w Workload, h ceph.Host) bool {
-	return !h.Serving && !h.Maintenance && !w.Ready && !w.Away.IsZero() && v.seen.Now.Sub(w.Away) >= given
+	return !h.Serving && !h.Maintenance && !w.Ready && !w.Away.IsZero() && v.seen.Now.Sub(w.Away) >= placeKept
 }
 
-// lost reports whether the manager or the metadata server on a host counts no more. A monitor keeps its place by its record.
-func (v *View) lost(h ceph.Host, kind string) bool {
+// displacedFrom reports whether the manager or the metadata server on a host counts no more. A monitor keeps its place by its record.
+func (v *View) displacedFrom(h ceph.Host, kind string) bool {
 	is := func(w Workload) bool { return w.Node == h.Name && v.displaced(w, h) }
 	return kind != cephname.DaemonMonitor && v.seen.Workloads != nil && slices.ContainsFunc(v.of(kind), is)
 }
@@ -96,8 +96,9 @@ func (v *View) spread(p *plan, hosts []ceph.Host, kind string, count int) {
 			stay = append(stay, w)
 		}
 	}
-	// Where there are too many, those stay that run.
-	slices.SortFunc(stay, running)
+	// Where there are too many, that one stays that serves, and those that run.
+	slices.SortStableFunc(stay, running)
+	slices.SortStableFunc(stay, v.serving)
 	for _, h := range hosts {
 		if len(stay) >= count {
 			break
@@ -144,6 +145,21 @@ func running(a, b Workload) int {
 	case a.Ready == b.Ready:
 		return strings.Compare(a.Node, b.Node)
 	case a.Ready:
+		return -1
+	}
+	return 1
+}
+
+// serving orders the one first that Ceph says is active.
+func (v *View) serving(a, b Workload) int {
+	active := func(w Workload) bool {
+		t := v.seen.Ceph
+		return t != nil && t.Daemons != nil && slices.ContainsFunc(*t.Daemons, func(d ceph.Daemon) bool { return d.Active && d.Kind == w.Kind && d.Name == w.ID })
+	}
+	switch x, y := active(a), active(b); {
+	case x == y:
+		return 0
+	case x:
 		return -1
 	}
 	return 1

@@ -18,13 +18,15 @@ import (
 // Where fewer daemons are wanted those go that do not run, and none goes while no other one runs.
 func TestSpread_fewer(t *testing.T) {
 	tests := map[string]struct {
-		ready []string
-		want  []string
-		waits int
+		ready  []string
+		active string
+		want   []string
+		waits  int
 	}{
-		"all run":           {[]string{"n1", "n2"}, []string{"n2"}, 0},
-		"the first is down": {[]string{"n2"}, []string{"n1"}, 0},
-		"none runs":         {nil, nil, 1},
+		"all run":                        {[]string{"n1", "n2"}, "", []string{"n2"}, 0},
+		"all run, and the second serves": {[]string{"n1", "n2"}, "n2", []string{"n1"}, 0},
+		"the first is down":              {[]string{"n2"}, "", []string{"n1"}, 0},
+		"none runs":                      {nil, "", nil, 1},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -34,6 +36,7 @@ func TestSpread_fewer(t *testing.T) {
 				hosts = append(hosts, ceph.Host{Name: n, Serving: true})
 			}
 			v := &View{seen: Observation{Cluster: &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "u"}}, Workloads: w}}
+			v.seen.Ceph = &Told{Facts: ceph.Facts{Daemons: &[]ceph.Daemon{{Kind: cephname.DaemonMetadata, Name: cephname.OnNode(test.active), Active: test.active != ""}}}}
 			var p plan
 			v.spread(&p, hosts, cephname.DaemonMetadata, 1)
 			var gone []string

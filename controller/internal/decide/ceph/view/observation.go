@@ -171,8 +171,8 @@ func (v *View) Unrecorded() []osdrecord.Unrecorded {
 	return osdrecord.Find(string(v.seen.Cluster.UID), v.seen.Cluster.FSID(), v.seen.Nodes, v.everyone(), v.seen.Ceph.Map)
 }
 
-// formed reports whether the monitors of the Cluster were seen as a quorum, by its own record. That it is to take up a Ceph cluster says nothing of those that answer.
-func (v *View) formed() bool { return noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephFormed) }
+// quorumSeen reports whether the monitors of the Cluster were seen as a quorum, by its own record. That it is to take up a Ceph cluster says nothing of those that answer.
+func (v *View) quorumSeen() bool { return noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephFormed) }
 
 // everyone are the Members of all storages.
 func (v *View) everyone() []*v1alpha1.Member {
@@ -191,7 +191,7 @@ func (v *View) Suspects() []osdrecord.Suspect {
 		hosts = append(hosts, h.Name)
 	}
 	all := osdrecord.Suspects(c.FSID(), hosts, v.seen.Nodes, v.everyone())
-	if !v.formed() {
+	if !v.quorumSeen() {
 		return all
 	}
 	return slices.DeleteFunc(all, func(u osdrecord.Suspect) bool {
@@ -235,7 +235,7 @@ func (v *View) mayBeOurs(host string) func(decide.Device) bool {
 		uuid, looked := v.carried(u)
 		is, _ := v.known(uuid)
 		// What an agent looked at and could not tell is wiped if a person consents to that.
-		return u.Node != host || looked && !v.others(u) && (uuid == "" || v.formed() && is == ceph.No && !osdrecord.OnRecord(all, uuid))
+		return u.Node != host || looked && !v.others(u) && (uuid == "" || v.quorumSeen() && is == ceph.No && !osdrecord.OnRecord(all, uuid))
 	})
 	return func(d decide.Device) bool {
 		if noted.Formed(v.seen.Cluster) && !v.mapped() && (d.RefusedFor(v1alpha1.RefusalCeph) || d.RefusedFor(v1alpha1.RefusalEncrypted)) {

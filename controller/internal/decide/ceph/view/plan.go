@@ -56,7 +56,7 @@ func (v *View) decide() plan {
 	// What waits for a person binds the steps after it: no client stays unblocked because a dead disk is to be replaced.
 	slices.SortStableFunc(p.steps, func(a, b Step) int { return cmp.Compare(a.rank(), b.rank()) })
 	// While Ceph does not answer nobody knows what is left to do: a plan that waits for its approval is not over. What guards is decided without an answer as well.
-	p.silent = !slices.ContainsFunc(p.steps, func(s Step) bool { return backend.Guards(s) == "" }) && !v.seen.Current && noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephFormed)
+	p.silent = !slices.ContainsFunc(p.steps, func(s Step) bool { return backend.Guards(s) == "" }) && !v.seen.Current && v.quorumSeen()
 	return p
 }
 
@@ -69,7 +69,7 @@ func (v *View) guard(p *plan) {
 	current := v.current()
 	v.budget(p)
 	plans := []ceph.Plan{v.planFence(current)}
-	if current.Quorum != nil && noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephFormed) {
+	if current.Quorum != nil && v.quorumSeen() {
 		plans = append(plans, v.planFlags(v.hosts(), current), v.planUpkeep(current))
 	}
 	v.add(p, plans...)
@@ -108,7 +108,7 @@ func (v *View) unsaid(p *plan) {
 // facts has the rules about Ceph decide.
 func (v *View) facts(p *plan) {
 	hosts, current := v.hosts(), v.current()
-	formed, seen := noted.Formed(v.seen.Cluster), v.formed()
+	formed, seen := noted.Formed(v.seen.Cluster), v.quorumSeen()
 	first := slices.IndexFunc(v.seen.Workloads.Daemons, func(w Workload) bool { return w.First })
 	if current.Quorum != nil && !seen {
 		if why := v.second(current); why != "" {

@@ -180,7 +180,7 @@ func (v *View) prepared(p *plan) bool {
 	w, made := v.seen.Workloads, noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephKeys)
 	records, _ := v.monitors()
 	// Whatever ran knows the keys that were, be the word of them lost or not.
-	if (made || v.formed() || len(records)+len(w.Daemons) > 0) && !w.Keys {
+	if (made || v.quorumSeen() || len(records)+len(w.Daemons) > 0) && !w.Keys {
 		p.wait("The Secret %s in namespace %s is gone. The daemons know the keys that were in it, so none are made anew: restore it.", cephname.Keys(v.seen.Cluster.Name), cephname.Namespace)
 		return false
 	}

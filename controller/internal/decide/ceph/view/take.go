@@ -258,7 +258,7 @@ func (v *View) countShort(kind string) bool {
 	for _, h := range hosts {
 		if !h.Leaving {
 			stay++
-			if v.has(h.Name, kind) && !v.lost(h, kind) {
+			if v.has(h.Name, kind) && !v.displacedFrom(h, kind) {
 				have++
 			}
 		}

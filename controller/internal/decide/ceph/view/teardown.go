@@ -52,14 +52,14 @@ func (v *View) stillAdopts(p *plan) bool {
 	switch {
 	case c.Annotations[v1alpha1.AnnotationLeaveDisks] == string(c.UID):
 		return false
-	case !v.mapped() && (c.Annotations[v1alpha1.AnnotationRemove] == string(c.UID) || !v.formed() && !noted.Served(c)):
+	case !v.mapped() && (c.Annotations[v1alpha1.AnnotationRemove] == string(c.UID) || !v.quorumSeen() && !noted.Served(c)):
 		// Nobody can ask, and a person gives up what is there, or there never was an OSD.
 		return false
 	case !v.mapped():
 		p.wait("Ceph does not say which OSDs it has: one that is on no record would keep what is on its disk. If that may be, annotate the Cluster with %s=%s.", v1alpha1.AnnotationLeaveDisks, c.UID)
 		return true
 	}
-	all := slices.Concat(v.seen.World.Members, v.seen.World.OtherMembers)
+	all := v.everyone()
 	for _, o := range v.seen.Ceph.Map.OSDs {
 		if o.UUID != "" && !osdrecord.OnRecord(all, o.UUID) {
 			p.wait("osd.%d, which ran on %s, is on no record, and its disk would keep what is on it. Switch the host on, or put the disk back, so that it is cleared. If it may stay as it is, annotate the Cluster with %s=%s.", o.ID, or(o.Host, "a host that Ceph does not name"), v1alpha1.AnnotationLeaveDisks, c.UID)
@@ -74,6 +74,9 @@ func (v *View) volumesLeft(p *plan) bool {
 	names, known := v.volumes()
 	switch {
 	case known:
+	case v.doubted() != "":
+		p.silent = true
+		p.wait("%s", v.doubted())
 	case v.unlisted():
 		p.wait("Ceph is asked which volumes there are.")
 	default:
@@ -97,6 +100,20 @@ func (v *View) volumes() (names []string, known bool) {
 	return *t.Subvolumes, true
 }
 
+// doubted says why a Cluster that is being deleted, and whose monitors nobody ever saw, is not given up: its Ceph cluster exists, or may exist. It is empty if that holds nothing.
+func (v *View) doubted() string {
+	e := v.existing()
+	switch {
+	case v.quorumSeen() || !noted.Begun(v.seen.Cluster):
+		return ""
+	case e.Proof != "":
+		return fmt.Sprintf("volumes of a Ceph cluster that exists, since %s, and that nothing on record leads to (docs/ceph.md, what is younger than a backup; if what is on the disks is not needed, annotate the Cluster with %s=%s)", e.Proof, v1alpha1.AnnotationRemove, v.seen.Cluster.UID)
+	case e.Doubt != "":
+		return fmt.Sprintf("volumes of a Ceph cluster that may exist (%s If what is on the disks is not needed, annotate the Cluster with %s=%s)", e.Doubt, v1alpha1.AnnotationRemove, v.seen.Cluster.UID)
+	}
+	return ""
+}
+
 // neverServed reports whether a Cluster without the record that it served can have no volume: its monitors say now that there is no filesystem, or they were never seen and there is
 // nothing on any disk. The record alone says nothing: it is lost when somebody replaces the Cluster by its manifest.
 func (v *View) neverServed() bool {
@@ -107,7 +124,7 @@ func (v *View) neverServed() bool {
 			return true
 		}
 	}
-	if v.formed() || slices.ContainsFunc(v.disks(), func(d ceph.Disk) bool { return d.Kind != osd.Empty }) {
+	if v.quorumSeen() || slices.ContainsFunc(v.disks(), func(d ceph.Disk) bool { return d.Kind != osd.Empty }) {
 		return false
 	}
 	// Of a Cluster that has not begun neither keys nor disks are given up. Disks that are not on record may have OSDs of it all the same.
@@ -116,7 +133,7 @@ func (v *View) neverServed() bool {
 
 // own reports whether the monitors that answer are the Cluster's: they were on record as a quorum, or know an OSD on record, and they know each that a disk on record carries. Others may have made a second Ceph cluster, which has no filesystem either.
 func (v *View) own(m *ceph.Map) bool {
-	own := v.formed()
+	own := v.quorumSeen()
 	for _, member := range v.seen.World.Members {
 		for _, o := range record(member).OSDs {
 			switch known := m != nil && slices.ContainsFunc(m.OSDs, func(x ceph.OSD) bool { return x.UUID == o.UUID }); {
@@ -142,6 +159,8 @@ func (v *View) holding() []string {
 	switch t := v.seen.Ceph; {
 	case t != nil && t.Subvolumes != nil && len(*t.Subvolumes) > 0:
 		return *t.Subvolumes
+	case v.doubted() != "":
+		return []string{v.doubted()}
 	case v.unlisted():
 		return []string{"volumes, if Ceph has any: it is being asked"}
 	}

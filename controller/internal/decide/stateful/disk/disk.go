@@ -109,7 +109,7 @@ func State(m *v1alpha1.Member, trust Trust, sound bool) (state replica.DiskState
 	return replica.DiskFine, false
 }
 
-// failures tells whether the status of a Member says that a person declared it lost, and that its disks failed.
+// failures reports whether the status of a Member says that a person declared it lost, and that its disks failed.
 func failures(m *v1alpha1.Member, sound bool) (lost, broken bool) {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
 	gone := ready != nil && ready.Status != metav1.ConditionTrue && ready.Reason == v1alpha1.ReasonVolumeGroupLost
