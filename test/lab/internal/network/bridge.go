@@ -92,7 +92,7 @@ func Plug(tap, bridge string) error {
 	return nil
 }
 
-// IsPlugged reports whether a tap is on a bridge.
+// IsPlugged tells whether a tap is on a bridge.
 func IsPlugged(tap, bridge string) (bool, error) {
 	link, err := netlink.LinkByName(tap)
 	if err != nil {

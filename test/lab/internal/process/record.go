@@ -25,7 +25,7 @@ type Record struct {
 	Start uint64 `json:"start"`
 }
 
-// Alive reports whether the recorded process, and not a later one with the same
+// Alive tells whether the recorded process, and not a later one with the same
 // pid, still runs.
 func (r Record) Alive() bool {
 	s, err := readStat(r.PID)
@@ -50,7 +50,7 @@ func (t Table) Get(name string) (r Record, ok bool, err error) {
 	return r, err == nil, err
 }
 
-// Alive reports whether the process with the given name runs.
+// Alive tells whether the process with the given name runs.
 func (t Table) Alive(name string) bool {
 	r, ok, err := t.Get(name)
 	return err == nil && ok && r.Alive()
