@@ -3,6 +3,7 @@ package osd
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -219,6 +220,9 @@ func (s *suite) is(want agentv1.OsdState) {
 	}
 	if want == agentv1.OsdState_OSD_STATE_READY && resp.GetCarries() != s.wanted(cluster).GetUuid() {
 		s.Fatalf("the disk is %v, and carries %s", resp, s.wanted(cluster).GetUuid())
+	}
+	if told := slices.Contains(resp.GetFsids(), s.wanted(cluster).GetFsid()); !resp.GetTellsFsids() || want == agentv1.OsdState_OSD_STATE_READY && !told {
+		s.Fatalf("the disk is %v, and the agent does not tell of whose Ceph cluster its OSD is", resp)
 	}
 }
 

@@ -55,7 +55,15 @@ func (c Calls) Inspect(ctx context.Context, node string, o OSD) (osd.Verdict, er
 	if err := understood(node, o, r); err != nil {
 		return osd.Verdict{}, err
 	}
-	return osd.Verdict{Kind: kinds[r.GetState()], Message: r.GetMessage(), Making: r.GetMaking(), Stale: r.GetStale(), Carries: r.GetCarries(), Blind: r.Carries == nil || !r.GetTellsFsids(), FSIDs: r.GetFsids()}, nil
+	return verdict(r), nil
+}
+
+// verdict is what an agent says of a disk. What one of an earlier version leaves out says nothing of the disk.
+func verdict(r *agentv1.InspectOsdResponse) osd.Verdict {
+	return osd.Verdict{
+		Kind: kinds[r.GetState()], Message: r.GetMessage(), Making: r.GetMaking(), Stale: r.GetStale(),
+		Carries: r.GetCarries(), FSIDs: r.GetFsids(), Blind: r.Carries == nil || !r.GetTellsFsids(),
+	}
 }
 
 // understood returns an error if the agent does not know encrypted OSDs: it would make one in the clear.

@@ -231,3 +231,21 @@ func TestUnderstood(t *testing.T) {
 		}
 	}
 }
+
+// TestVerdict_blind: what an agent of an earlier version leaves out is not taken for a disk that carries nothing.
+func TestVerdict_blind(t *testing.T) {
+	none := ""
+	for name, tt := range map[string]struct {
+		said *agentv1.InspectOsdResponse
+		want bool
+	}{
+		"it tells both":               {&agentv1.InspectOsdResponse{Carries: &none, TellsFsids: true}, false},
+		"it tells the OSD alone":      {&agentv1.InspectOsdResponse{Carries: &none}, true},
+		"it tells neither":            {&agentv1.InspectOsdResponse{}, true},
+		"it tells the clusters alone": {&agentv1.InspectOsdResponse{Fsids: []string{"x"}, TellsFsids: true}, true},
+	} {
+		if got := verdict(tt.said).Blind; got != tt.want {
+			t.Errorf("%s: blind %t", name, got)
+		}
+	}
+}
