@@ -11,6 +11,8 @@ import (
 const (
 	maxServer = 253
 	maxPath   = 1024
+	// maxSource is what fsconfig takes for one string, without its end (fs/fsopen.c of the kernel).
+	maxSource = 255
 )
 
 var hostForm = regexp.MustCompile(`^[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9])?)*\.?$`)
@@ -81,6 +83,14 @@ func CheckPath(exported string) error {
 		}
 	}
 	return checkText(exported)
+}
+
+// CheckSource refuses a checked host and path that are too long together: the kernel takes both as one text.
+func CheckSource(host, exported string) error {
+	if n := len(Source(host, exported)); n > maxSource {
+		return fmt.Errorf("server and path have %d bytes together, the kernel takes %d: %w", n, maxSource, ErrInvalid)
+	}
+	return nil
 }
 
 // Canonical is one text for all ways to write the same server and path, so that two objects with the same share are recognised. A

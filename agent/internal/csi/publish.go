@@ -96,7 +96,7 @@ func fits(p mount.Point, from From, w publication) error {
 	switch {
 	case !from.Shows(p) || p.Node != w.want.Block:
 		return fmt.Errorf("path %s: a mount of something else %w", p.Path, errIncompatible)
-	case p.ReadOnly && !w.readOnly:
+	case p.ReadOnly && !w.readOnly && !from.ReadOnly:
 		return fmt.Errorf("path %s: a read-only mount %w", p.Path, errIncompatible)
 	}
 	return nil

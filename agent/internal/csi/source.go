@@ -52,6 +52,8 @@ type From struct {
 	// these types counts.
 	Types []string
 	Tree  string
+	// ReadOnly is true for a tree that is mounted read-only whatever a capability asks for: what is recorded of the volume wants that.
+	ReadOnly bool
 }
 
 // Shows reports whether a mount shows the volume.

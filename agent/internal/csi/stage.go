@@ -78,7 +78,7 @@ func (d *node) staged(ctx context.Context, v Volume, path string, want Access) (
 		err = fmt.Errorf("path %s: a mount of something else %w", path, errIncompatible)
 	case want.Block:
 		err = fmt.Errorf("path %s: a mount of the volume's filesystem %w", path, errIncompatible)
-	case d.devices != nil && want.FSType != "" && p.FSType != want.FSType, want.Frozen != p.ReadOnly:
+	case d.devices != nil && want.FSType != "" && p.FSType != want.FSType, (want.Frozen || from.ReadOnly) != p.ReadOnly:
 		err = fmt.Errorf("path %s: a mount with filesystem %s, read-only %t %w", path, p.FSType, p.ReadOnly, errIncompatible)
 	}
 	return from, err == nil, err

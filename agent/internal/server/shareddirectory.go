@@ -161,6 +161,7 @@ var (
 	problemCodes = map[string]codes.Code{
 		sharedvolume.ReasonUnreachable: codes.Unavailable, sharedvolume.ReasonNameUnresolved: codes.Unavailable,
 		sharedvolume.ReasonNoSpace: codes.ResourceExhausted, sharedvolume.ReasonInvalid: codes.InvalidArgument,
+		sharedvolume.ReasonTooManyCalls: codes.Aborted,
 	}
 )
 

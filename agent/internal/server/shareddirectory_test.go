@@ -176,7 +176,7 @@ func TestSharedDirectories_problems(t *testing.T) {
 		sharedvolume.ReasonRefused: codes.FailedPrecondition, sharedvolume.ReasonNotExported: codes.FailedPrecondition,
 		sharedvolume.ReasonReadOnly: codes.FailedPrecondition, sharedvolume.ReasonRootSquashed: codes.FailedPrecondition,
 		sharedvolume.ReasonNotNFS: codes.FailedPrecondition, sharedvolume.ReasonUnstable: codes.FailedPrecondition, sharedvolume.ReasonUnknown: codes.FailedPrecondition,
-		sharedvolume.ReasonInvalid: codes.InvalidArgument,
+		sharedvolume.ReasonInvalid: codes.InvalidArgument, sharedvolume.ReasonTooManyCalls: codes.Aborted,
 	} {
 		h.Break("", reason, "why")
 		got, err := c.GetShare(t.Context(), &agentv1.GetShareRequest{Share: share(), Prepare: true})

@@ -38,6 +38,8 @@ type model struct {
 	dirty bool
 	// hangs makes every unmount wait, whatever the server does.
 	hangs bool
+	// waits is true while an earlier unmount waits, so that another one is not begun.
+	waits bool
 	// full is true for a node that starts no more processes: no server can be asked.
 	full bool
 	// detaches is true for a kernel that takes a mount away before it waits.
@@ -122,6 +124,10 @@ func (m shares) Unmount(_ context.Context, at hostnfs.Mounted, force bool) error
 	m.mu.Lock()
 	waits, used, hangs := m.down && m.dirty, m.used[path], m.hangs
 	detaches := m.detaches
+	if force && m.waits {
+		m.mu.Unlock()
+		return errors.Join(hostnfs.ErrHangs, hostnfs.ErrNotBegun)
+	}
 	if force {
 		m.forced = append(m.forced, path)
 		waits, hangs = false, false

@@ -75,7 +75,7 @@ var _ csi.Trees = (*Source)(nil)
 func New(cfg Config) *Source {
 	s := &Source{cfg: cfg, forced: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "quarry_agent_nfs_forced_unmounts_total",
-		Help: "Mounts that no pod used any more and that were forced away because their server was gone.",
+		Help: "Forced unmounts of mounts that no pod used any more and whose server was gone.",
 	})}
 	if cfg.Registry != nil {
 		cfg.Registry.MustRegister(s.forced)
@@ -140,6 +140,11 @@ func (s *Source) Find(_ context.Context, v csi.Volume) (csi.From, error) {
 	if err != nil {
 		return csi.From{}, err
 	}
+	options, err := sharedvolume.ParseOptions(which.MountOptions)
+	if err != nil {
+		return csi.From{}, err
+	}
+	from.ReadOnly = options.ReadOnly()
 	host, err := sharedvolume.Host(which.Server)
 	from.Tree = sharedvolume.Source(host, path.Join(which.Path, which.Directory))
 	return from, err

@@ -61,6 +61,24 @@ func TestReadOnly(t *testing.T) {
 	wantCode(t, r.Stage(t, r.handle, csitest.Shared()), codes.AlreadyExists)
 }
 
+// TestReadOnly_optionOfTheNfs: an Nfs whose options have ro makes every mount read-only, whatever a claim asks for. The kubelet repeats calls.
+func TestReadOnly_optionOfTheNfs(t *testing.T) {
+	r := newRig(t)
+	recorded := attributes("team/data")
+	recorded.MountOptions = []string{"ro", "noatime"}
+	r.Context[r.handle] = recorded.Map()
+	for range 2 {
+		must(t, r.Stage(t, r.handle, csitest.Shared()))
+	}
+	for range 2 {
+		must(t, r.Publish(t, r.handle, "pod/a", csitest.Shared(), false))
+	}
+	r.wantMounts(t, "staging/globalmount (ro)", "pod/a (ro)")
+	// A mount that can be written is not what is recorded.
+	r.Context[r.handle] = attributes("team/data").Map()
+	wantCode(t, r.Stage(t, r.handle, csitest.Shared()), codes.AlreadyExists)
+}
+
 func TestAlone(t *testing.T) {
 	r := newRig(t)
 	alone := csitest.Filesystem(csipb.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER)
@@ -261,6 +279,17 @@ func TestForce(t *testing.T) {
 		r.wantMounts(t)
 		if len(r.forced) != 1 || !slices.Contains(r.asked, "10.0.0.1[vers=4.2]") || r.counted(t) != 1 {
 			t.Errorf("forced %v, asked %v, counted %v", r.forced, r.asked, r.counted(t))
+		}
+	})
+	t.Run("an earlier unmount is not over", func(t *testing.T) {
+		r := staged(t)
+		must(t, r.Unpublish(t, r.handle, "pod/a"))
+		r.set(func() { r.down, r.waits = true, true })
+		for range 2 {
+			wantCode(t, r.hang(t)(), codes.Unavailable)
+		}
+		if len(r.forced) != 0 || r.counted(t) != 0 {
+			t.Errorf("forced %v, counted %v: nothing was begun", r.forced, r.counted(t))
 		}
 	})
 	t.Run("a pod still uses it", func(t *testing.T) {

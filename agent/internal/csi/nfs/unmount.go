@@ -39,10 +39,14 @@ func (s *Source) Unmount(ctx context.Context, v csi.Volume, p mount.Point, last 
 	case gone == nil:
 		return fmt.Errorf("%w, and is not forced: the server %s answers", err, server(p))
 	}
-	s.cfg.Log.Info("Forcing away the last mount of a volume: its server is gone, and no pod uses the volume", "volume", v.Handle, "path", p.Path,
-		"source", p.Source, "reason", gone.Error())
-	s.forced.Inc()
 	err = s.unmount(ctx, v, p, true)
+	if errors.Is(err, hostnfs.ErrNotBegun) {
+		return err
+	}
+	// The kernel fails what waits for the server even if it keeps the mount.
+	s.forced.Inc()
+	s.cfg.Log.Info("Forced the last mount of a volume away: its server is gone, and no pod uses the volume", "volume", v.Handle, "path", p.Path,
+		"source", p.Source, "reason", gone.Error(), "error", err)
 	if errors.Is(err, hostnfs.ErrHangs) {
 		if points, tableErr := s.cfg.Table.Points(); tableErr == nil && !shown(points, p) {
 			return nil

@@ -51,6 +51,8 @@ var (
 	ErrInUse = child.ErrInUse
 	// ErrHangs means that an unmount waits for a server: this one, or an earlier one of the same mount whose process is not gone yet.
 	ErrHangs = errors.New("the unmount waits for the server")
+	// ErrNotBegun means that an unmount was not begun, mostly because an earlier one of the same mount is not over yet. Nothing was done.
+	ErrNotBegun = errors.New("the unmount was not begun")
 )
 
 // Mounted is where something is mounted that is to be unmounted.
@@ -68,6 +70,9 @@ type Mounted struct {
 func (c *Client) Unmount(ctx context.Context, m Mounted, force bool) error {
 	t := &task.Task{Kind: child.TaskUnmount, On: m.What, Volume: m.Volume, Writes: true, For: server(m.Server), Limit: c.cfg.Limits.Unmount}
 	err := c.once(ctx, t, child.Unmounting{Name: m.Name, Force: force}, m.Dir)
+	if err != nil && !t.Started {
+		err = fmt.Errorf("%w: %w", ErrNotBegun, err)
+	}
 	var problem *sharedvolume.Problem
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &problem) {
 		return fmt.Errorf("%w: %w", ErrHangs, err)

@@ -3,7 +3,6 @@ package nfs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"quarry.storage/quarry/agent/internal/host/nfs/child"
@@ -86,13 +85,14 @@ func (s *mounted) send(r child.Request) (chan child.Response, error) {
 	if s.ended {
 		return nil, sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The share is being unmounted: ask again.")
 	}
-	if len(s.waiting) >= s.client.cfg.Limits.Calls {
-		return nil, fmt.Errorf("%d calls on the share are in progress: %w", len(s.waiting), sharedvolume.ErrBusy)
+	most := s.client.cfg.Limits.most(r.Operation)
+	if n := s.bounded(); most > 0 && n >= most {
+		return nil, sharedvolume.NewProblem(sharedvolume.ReasonTooManyCalls, "%d calls on the share are in progress.", n)
 	}
 	s.last++
 	r.ID = s.last
 	answer := make(chan child.Response, 1)
-	s.waiting[r.ID] = answer
+	s.waiting[r.ID] = pending{answer, most > 0}
 	if s.idle != nil {
 		s.idle.Stop()
 	}
@@ -101,6 +101,17 @@ func (s *mounted) send(r child.Request) (chan child.Response, error) {
 		return nil, sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The process that worked on the share is gone: %v.", err)
 	}
 	return answer, nil
+}
+
+// bounded counts the calls in progress that count against the most. The share is locked.
+func (s *mounted) bounded() int {
+	n := 0
+	for _, p := range s.waiting {
+		if p.bounded {
+			n++
+		}
+	}
+	return n
 }
 
 // rest follows the last of the calls in progress: the share stays mounted for a while.
@@ -131,7 +142,7 @@ func (s *mounted) read() {
 			break
 		}
 		s.mu.Lock()
-		to := s.waiting[r.ID]
+		to := s.waiting[r.ID].answer
 		delete(s.waiting, r.ID)
 		s.mu.Unlock()
 		if to != nil {
@@ -140,10 +151,10 @@ func (s *mounted) read() {
 	}
 	s.mu.Lock()
 	waiting := s.waiting
-	s.waiting = map[uint64]chan child.Response{}
+	s.waiting = map[uint64]pending{}
 	s.mu.Unlock()
-	for _, to := range waiting {
-		close(to)
+	for _, p := range waiting {
+		close(p.answer)
 	}
 	s.retire(nil)
 }

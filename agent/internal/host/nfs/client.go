@@ -51,7 +51,7 @@ type Limits struct {
 	Measure time.Duration
 	// Processes bounds the processes at a time; Hanging bounds the processes that were killed and still wait for one server.
 	Processes, Hanging int
-	// Calls bounds the calls in progress on one share.
+	// Calls bounds the calls in progress on one share, without looks.
 	Calls int
 }
 
@@ -62,6 +62,18 @@ func (l Limits) withDefaults() Limits {
 		Measure: cmp.Or(l.Measure, 5*time.Second), Processes: cmp.Or(l.Processes, 128), Hanging: cmp.Or(l.Hanging, 8),
 		Calls: cmp.Or(l.Calls, 16),
 	}
+}
+
+// most is how many calls on one share may be in progress when another one begins; 0 sets no bound. A look is bounded by whoever looks, and has to find out how the
+// share is while others work on it. Removals take long, and leave room for volumes that are made.
+func (l Limits) most(o child.Operation) int {
+	switch o {
+	case child.Look, child.Prepare:
+		return 0
+	case child.Remove:
+		return l.Calls - l.Calls/4
+	}
+	return l.Calls
 }
 
 // Client works on shares.

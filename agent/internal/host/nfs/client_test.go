@@ -474,51 +474,6 @@ func TestClient_idle(t *testing.T) {
 	}
 }
 
-func TestClient_bounds(t *testing.T) {
-	w := newWorld(t)
-	c := w.client(quick)
-	_, err := c.GetShare(t.Context(), shareOf("one"), true)
-	must(t, err)
-	w.stop("one")
-	var busy, gone atomic.Int64
-	var wait sync.WaitGroup
-	for i := range 6 {
-		wait.Go(func() {
-			_, err := c.EnsureDirectory(t.Context(), shareOf("one"), fmt.Sprintf("pvc-%d", i), fmt.Sprintf("d%d", i), sharedvolume.Delete)
-			var p *sharedvolume.Problem
-			switch {
-			case errors.Is(err, sharedvolume.ErrBusy):
-				busy.Add(1)
-			case errors.As(err, &p):
-				gone.Add(1)
-			default:
-				t.Errorf("%v", err)
-			}
-		})
-	}
-	wait.Wait()
-	if busy.Load() != 3 || gone.Load() != 3 {
-		t.Errorf("%d busy, %d gone", busy.Load(), gone.Load())
-	}
-	w.release()
-	back(t, func() error {
-		if n := w.running.Load(); n > 0 {
-			return fmt.Errorf("%d processes", n)
-		}
-		return nil
-	})
-	// Different ports are different mounts of the same share.
-	for i := range 6 {
-		s := shareOf("two")
-		s.MountOptions = []string{fmt.Sprintf("port=%d", 2049+i)}
-		seen, err := c.GetShare(t.Context(), s, true)
-		must(t, err)
-		if (seen.Problem != nil) != (i >= quick.Processes) {
-			t.Errorf("mount %d: %+v", i, seen.Problem)
-		}
-	}
-}
-
 // TestClient_oneCallPerVolume refuses a second call on a volume, and serves it after the first.
 func TestClient_oneCallPerVolume(t *testing.T) {
 	w := newWorld(t)

@@ -27,7 +27,7 @@ type mounted struct {
 	mu      sync.Mutex
 	writing *json.Encoder
 	reading *json.Decoder
-	waiting map[uint64]chan child.Response
+	waiting map[uint64]pending
 	last    uint64
 	// killed is the time when the process was killed because it did not answer. Until it is gone nobody waits for the share.
 	killed time.Time
@@ -35,6 +35,13 @@ type mounted struct {
 	ended bool
 	why   error
 	idle  *time.Timer
+}
+
+// pending is a call in progress.
+type pending struct {
+	answer chan child.Response
+	// bounded is true for a call that counts against the most calls on a share.
+	bounded bool
 }
 
 // share finds the mounted share, or mounts it. Everybody who asks meanwhile waits for the same attempt.
@@ -64,7 +71,7 @@ func (c *Client) entry(key string, m child.Mount) (*mounted, error) {
 	if !c.room.Take() {
 		return nil, sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "%d processes work on shares already.", c.cfg.Limits.Processes)
 	}
-	s := &mounted{client: c, key: key, version: m.Options.Version, ready: make(chan struct{}), waiting: map[uint64]chan child.Response{}}
+	s := &mounted{client: c, key: key, version: m.Options.Version, ready: make(chan struct{}), waiting: map[uint64]pending{}}
 	c.shares[key] = s
 	go s.mount(m)
 	return s, nil

@@ -22,7 +22,7 @@ func (b *Backend) left(ctx context.Context, s sharedvolume.Share, v *nfs.View) *
 		return out
 	}
 	out.Problem = "no agent answers"
-	for _, node := range nfs.Order(b.Agents.Online(), []string{v.Preferred()}, int(b.turn.Add(1)), tries) {
+	for _, node := range nfs.Order(b.Agents.Online(), []string{v.Preferred()}, v.Turn(), tries) {
 		records, err := b.records(ctx, node, s)
 		if err == nil {
 			out.Node, out.Records, out.Problem = node, records, ""

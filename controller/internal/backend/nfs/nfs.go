@@ -4,7 +4,6 @@ package nfs
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
@@ -37,9 +36,6 @@ type Backend struct {
 	Agents Agents
 	// Now returns the time.
 	Now func() time.Time
-
-	// turn moves on with every look, so that repeated attempts reach all agents.
-	turn atomic.Int64
 }
 
 // Profile returns what the engine has to know of shares.
@@ -77,7 +73,7 @@ func (b *Backend) look(ctx context.Context, n *v1alpha1.Nfs, w backend.World, la
 	// compared with a share that was copied.
 	prepare = prepare && (n.DeletionTimestamp.IsZero() || nfs.Volumes(w) > 0)
 	out.Prepared = prepare
-	nodes := nfs.Order(b.Agents.Online(), []string{last.Preferred()}, int(b.turn.Add(1)), last.Tries(tries))
+	nodes := nfs.Order(b.Agents.Online(), []string{last.Preferred()}, last.Turn(), last.Tries(tries))
 	if len(nodes) == 0 {
 		out.Report.Problem = &sharedvolume.Problem{Reason: v1alpha1.ReasonNoAgent, Message: "No agent answers, so nobody can look at the share."}
 		return out

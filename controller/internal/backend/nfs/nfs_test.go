@@ -167,6 +167,30 @@ func TestObserve_everyAgentIsAskedInTurn(t *testing.T) {
 	}
 }
 
+// TestObserve_sharesDoNotMoveEachOthersTurn: with as many shares as agents, each share still asks all of them.
+func TestObserve_sharesDoNotMoveEachOthersTurn(t *testing.T) {
+	now := time.Now()
+	a := &agents{online: []string{"n1", "n2", "n3"}, reports: map[string]sharedvolume.Seen{"n1": down, "n2": down, "n3": down}}
+	b := &Backend{Agents: a, Now: func() time.Time { return now }}
+	views := make([]backend.View, 3)
+	look := func() {
+		now = now.Add(nfs.Every)
+		for i := range views {
+			views[i] = observe(t, b, object(), views[i])
+		}
+	}
+	look()
+	a.reports["n1"] = fine
+	for range a.online {
+		look()
+	}
+	for i, v := range views {
+		if status(v) != metav1.ConditionTrue {
+			t.Errorf("share %d did not find the node that reaches it in %d looks", i, len(a.online))
+		}
+	}
+}
+
 func TestObserve_recordedIdentityAndDeletion(t *testing.T) {
 	a := &agents{online: []string{"n1"}, reports: map[string]sharedvolume.Seen{"n1": fine}}
 	b := &Backend{Agents: a, Now: time.Now}

@@ -172,6 +172,17 @@ func TestCreateVolume_throughTheAgentThatReachesTheShare(t *testing.T) {
 	wantCode(t, err, codes.Unavailable)
 }
 
+// TestCreateVolume_whereNobodyElseWorks: an agent that has as many calls as it takes says nothing of the volume. One that works on this volume does.
+func TestCreateVolume_whereNobodyElseWorks(t *testing.T) {
+	s := newSuite(t, "node-1", "node-2")
+	s.cache.nfs[0].Status.CheckedFrom = "node-1"
+	s.agents.fail("node-1", &decide.Fault{Kind: decide.FaultBusy, Reason: sharedvolume.ReasonTooManyCalls, Message: "16 calls"})
+	s.create(pvc)
+	if diff := cmp.Diff([]string{"EnsureDirectory node-1", "EnsureDirectory node-2"}, s.agents.asked()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestCreateVolume_whatConcernsAllNodesIsAskedOnce(t *testing.T) {
 	s := newSuite(t, "node-1", "node-2", "node-3")
 	for _, f := range []*decide.Fault{

@@ -8,10 +8,11 @@ import (
 	"quarry.storage/quarry/pkg/sharedvolume"
 )
 
-// perNode are the reasons that another node may not meet: names, routes and exports differ from node to node.
+// perNode are the reasons that another node may not meet: names, routes, exports, and the work of the agent differ from node to node.
 var perNode = []string{
 	sharedvolume.ReasonUnreachable, sharedvolume.ReasonNameUnresolved, sharedvolume.ReasonRefused, sharedvolume.ReasonNotExported,
 	sharedvolume.ReasonNotNFS, sharedvolume.ReasonReadOnly, sharedvolume.ReasonRootSquashed,
+	sharedvolume.ReasonTooManyCalls,
 }
 
 // OtherNode reports whether an agent on another node may succeed where one failed with this error.

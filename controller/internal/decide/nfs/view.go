@@ -54,14 +54,27 @@ type View struct {
 	capacity           *v1alpha1.Space
 	// left is what the share of an Nfs that is being deleted has on record; nil while nobody asked.
 	left *Left
+	// turn counts the looks at this share, so that repeated attempts reach all agents. Looks at other shares do not move it: with as many of them as agents
+	// each share would ask the same agent for ever.
+	turn int
 	// first is when this controller looked first: until the agents had time to connect, what an earlier one wrote stands.
 	first, now time.Time
 }
 
 var _ backend.View = (*View)(nil)
 
-// Invalid says why a spec cannot be used; nil when it can.
+// Invalid says why a spec cannot be used; nil when it can. The schema accepts some servers and paths that no share has.
 func Invalid(n *v1alpha1.Nfs) *sharedvolume.Problem {
+	host, err := sharedvolume.Host(n.Spec.Server)
+	if err != nil {
+		return &sharedvolume.Problem{Reason: sharedvolume.ReasonInvalid, Message: "spec.server: " + err.Error()}
+	}
+	if err := sharedvolume.CheckPath(n.Spec.Path); err != nil {
+		return &sharedvolume.Problem{Reason: sharedvolume.ReasonInvalid, Message: "spec.path: " + err.Error()}
+	}
+	if err := sharedvolume.CheckSource(host, n.Spec.Path); err != nil {
+		return &sharedvolume.Problem{Reason: sharedvolume.ReasonInvalid, Message: "spec.server, spec.path: " + err.Error()}
+	}
 	options := make([]string, 0, len(n.Spec.MountOptions))
 	for _, o := range n.Spec.MountOptions {
 		options = append(options, string(o))
@@ -101,12 +114,13 @@ func (v *View) Next(n *v1alpha1.Nfs, w backend.World, look *Look, now time.Time)
 	if v != nil {
 		out.first = v.first
 		out.look, out.prepared, out.measured, out.capacity = v.look, v.prepared, v.measured, v.capacity
-		out.left = v.left
+		out.left, out.turn = v.left, v.turn
 	}
 	if look == nil {
 		return out
 	}
 	out.look = *look
+	out.turn++
 	if r := look.Report; r.Problem == nil {
 		if look.Prepared {
 			out.prepared = look.At
@@ -126,6 +140,14 @@ func (v *View) Tries(most int) int {
 		return min(1, most)
 	}
 	return most
+}
+
+// Turn is the number of looks that were made at the share: the next one begins with another agent.
+func (v *View) Turn() int {
+	if v == nil {
+		return 0
+	}
+	return v.turn
 }
 
 // Preferred is the node whose agent reached the share last; empty when none did.
@@ -209,42 +231,6 @@ func (v *View) reachable() metav1.Condition {
 		fmt.Sprintf("The share was reached from node %s with NFS %s.", v.look.Node, v.look.Report.Version))
 }
 
-// unique tells an Nfs of the older one that names the same share, and of those whose path is inside or around its own. A share that has another name
-// there is recognised by its identity, once both have reported one.
-func (v *View) unique() metav1.Condition {
-	var older, alike, inside, around []string
-	mine, id := v.nfs.Spec.Path, v.shareID()
-	for _, o := range v.world.Others {
-		n, ok := o.(*v1alpha1.Nfs)
-		switch {
-		case !ok:
-		case n.Spec.Path == mine && sharedvolume.SameServer(n.Spec.Server, v.nfs.Spec.Server):
-			older = append(older, ifBefore(n, v.nfs)...)
-		case id != "" && n.Status.ShareID == id:
-			alike = append(alike, ifBefore(n, v.nfs)...)
-		case !sharedvolume.SameServer(n.Spec.Server, v.nfs.Spec.Server):
-		case sharedvolume.Contains(mine, n.Spec.Path):
-			inside = append(inside, n.Name)
-		case sharedvolume.Contains(n.Spec.Path, mine):
-			around = append(around, n.Name)
-		}
-	}
-	not := func(reason, message string) metav1.Condition {
-		return backend.Condition(v1alpha1.ConditionShareUnique, metav1.ConditionFalse, reason, message)
-	}
-	switch {
-	case len(older) > 0:
-		return not(v1alpha1.ReasonSameShare, fmt.Sprintf(
-			"Nfs %s names the same server and path: both work, and both count the same room. Use one of them.", slices.Min(older)))
-	case len(alike) > 0:
-		return not(v1alpha1.ReasonSameShare, fmt.Sprintf("The share has the identity of that of Nfs %s, which names it otherwise: it is the same share, or a copy. "+
-			"If it is the same, both work, and both count the same room: use one of them.", slices.Min(alike)))
-	case len(inside)+len(around) > 0:
-		return not(v1alpha1.ReasonNestedShare, nestedText(inside, around))
-	}
-	return backend.Condition(v1alpha1.ConditionShareUnique, metav1.ConditionTrue, v1alpha1.ReasonShareUnique, "No older Nfs names this share.")
-}
-
 // shareID returns the identity that the share was last seen with, as the status has it after this look; empty while nobody has seen it.
 func (v *View) shareID() string {
 	if v.look.Report.Problem == nil && v.look.Report.ID != "" {
@@ -253,36 +239,9 @@ func (v *View) shareID() string {
 	return v.nfs.Status.ShareID
 }
 
-// ifBefore returns the name of an Nfs that is older than another one.
-func ifBefore(n, than *v1alpha1.Nfs) []string {
-	if before(n, than) {
-		return []string{n.Name}
-	}
-	return nil
-}
-
-// nestedText names the Nfs objects whose paths are inside and around the one of another Nfs.
-func nestedText(inside, around []string) string {
-	var parts []string
-	for where, names := range map[string][]string{"inside": inside, "around": around} {
-		if slices.Sort(names); len(names) > 0 {
-			parts = append(parts, fmt.Sprintf("The path of Nfs %s is %s the path of this one on the same server.", backend.Shorten(names, 3), where))
-		}
-	}
-	slices.Sort(parts)
-	return strings.Join(parts, " ") + " Each refuses directories that the other has volumes in or around, and both count the same room. Use paths beside each other."
-}
-
 // Elsewhere reports whether an agent on another node may know better.
 func Elsewhere(p *sharedvolume.Problem) bool {
 	return p.Reason == v1alpha1.ReasonAgentUnreachable || slices.Contains(perNode, p.Reason)
-}
-
-func before(a, b *v1alpha1.Nfs) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Before(&b.CreationTimestamp)
-	}
-	return a.Name < b.Name
 }
 
 // Fill writes what only an Nfs has in its status.

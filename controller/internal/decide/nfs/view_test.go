@@ -257,8 +257,25 @@ func TestShareID_recordOutranks(t *testing.T) {
 	}
 }
 
+func TestInvalid_servers(t *testing.T) {
+	long := "/" + strings.Repeat("b", 230)
+	for _, c := range []struct{ server, path, want string }{
+		{"0.0.0.0", "/a", "spec.server"}, {"::", "/a", "spec.server"}, {"224.0.0.1", "/a", "spec.server"}, {"nas.1", "/a", "spec.server"},
+		{strings.Repeat("a", 64), "/a", "spec.server"}, {"nas", long + strings.Repeat("b", 30), "spec.path"}, {"nas", "/a\u202eb", "spec.path"},
+		{"nas.storage.example.internal", long, "together"}, {"nas", long, ""}, {"[fd00::1]", "/a", ""}, {"fe80::1%eth0", "/a", ""},
+	} {
+		n := share("a", 0)
+		n.Spec.Server, n.Spec.Path = c.server, c.path
+		p := Invalid(n)
+		if c.want == "" && p != nil || c.want != "" && (p == nil || p.Reason != sharedvolume.ReasonInvalid || !strings.Contains(p.Message, c.want)) {
+			t.Errorf("%s:%s: %+v", c.server, c.path, p)
+		}
+	}
+}
+
 func TestInvalid(t *testing.T) {
 	n := share("a", 0)
+	n.Spec.Server, n.Spec.Path = "nas", "/a"
 	n.Spec.MountOptions = []v1alpha1.MountOption{"vers=4.1"}
 	if p := Invalid(n); p != nil {
 		t.Errorf("%+v", p)
@@ -272,7 +289,8 @@ func TestInvalid(t *testing.T) {
 func TestElsewhere(t *testing.T) {
 	for reason, want := range map[string]bool{
 		sharedvolume.ReasonUnreachable: true, sharedvolume.ReasonRefused: true, v1alpha1.ReasonAgentUnreachable: true,
-		sharedvolume.ReasonOtherShare: false, sharedvolume.ReasonInvalid: false, sharedvolume.ReasonNoSpace: false,
+		sharedvolume.ReasonTooManyCalls: true,
+		sharedvolume.ReasonOtherShare:   false, sharedvolume.ReasonInvalid: false, sharedvolume.ReasonNoSpace: false,
 	} {
 		if got := Elsewhere(&sharedvolume.Problem{Reason: reason}); got != want {
 			t.Errorf("%s: %t", reason, got)

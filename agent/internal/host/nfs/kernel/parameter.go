@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -26,9 +25,6 @@ const (
 // parameter is one option, as fsconfig takes it; a flag has no value.
 type parameter struct{ key, value string }
 
-// maxSource is what fsconfig takes for one string, without its end.
-const maxSource = 255
-
 // manageDefaults and useDefaults come first; an option of the Nfs replaces one of the same kind. timeo is in tenths of a second.
 var (
 	manageDefaults = []string{"softerr", "timeo=50", "retrans=1", "noac", "lookupcache=none", "nosharecache"}
@@ -44,19 +40,20 @@ var replaces = map[string][]string{
 
 // parameters are what fsconfig is given for a share.
 func parameters(host, path string, at netip.AddrPort, o sharedvolume.Options, purpose Purpose) ([]parameter, error) {
-	source := sharedvolume.Source(host, path)
-	if len(source) > maxSource {
-		// The address is as good as the name, and may be shorter.
-		source = sharedvolume.Source(at.Addr().String(), path)
+	err := sharedvolume.CheckSource(host, path)
+	if err != nil && purpose == Manage {
+		// The address is as good as the name, and may be shorter. A mount of a pod is recognised by the name.
+		host = at.Addr().String()
+		err = sharedvolume.CheckSource(host, path)
 	}
-	if len(source) > maxSource {
-		return nil, fmt.Errorf("server and path have %d bytes together, the kernel takes %d: %w", len(source), maxSource, sharedvolume.ErrInvalid)
+	if err != nil {
+		return nil, sharedvolume.NewProblem(sharedvolume.ReasonInvalid, "%v.", err)
 	}
 	transport := "tcp"
 	if at.Addr().Is6() {
 		transport = "tcp6"
 	}
-	out := []parameter{{"source", source}, {"addr", at.Addr().String()}, {"vers", o.Version}, {"proto", transport}}
+	out := []parameter{{"source", sharedvolume.Source(host, path)}, {"addr", at.Addr().String()}, {"vers", o.Version}, {"proto", transport}}
 	if o.Port != "" || o.Version != "3" {
 		out = append(out, parameter{"port", strconv.Itoa(int(at.Port()))})
 	}

@@ -79,12 +79,15 @@ func TestParameters(t *testing.T) {
 
 func TestParameters_longSource(t *testing.T) {
 	host, at := strings.Repeat("a.", 100)+"example", netip.MustParseAddrPort("10.0.0.1:2049")
-	list, err := parameters(host, "/"+strings.Repeat("b", 100), at, sharedvolume.Options{Version: "4.2"}, Use)
+	list, err := parameters(host, "/"+strings.Repeat("b", 100), at, sharedvolume.Options{Version: "4.2"}, Manage)
 	if err != nil || !strings.HasPrefix(list[0].value, "10.0.0.1:/b") {
 		t.Errorf("%v, %v", list, err)
 	}
-	if _, err := parameters(host, "/"+strings.Repeat("b/", 150), at, sharedvolume.Options{Version: "4.2"}, Use); !errors.Is(err, sharedvolume.ErrInvalid) {
-		t.Errorf("%v", err)
+	for purpose, path := range map[Purpose]string{Use: "/" + strings.Repeat("b", 100), Manage: "/" + strings.Repeat("b/", 150)} {
+		var problem *sharedvolume.Problem
+		if _, err := parameters(host, path, at, sharedvolume.Options{Version: "4.2"}, purpose); !errors.As(err, &problem) || problem.Reason != sharedvolume.ReasonInvalid {
+			t.Errorf("%s: %v", purpose, err)
+		}
 	}
 }
 
