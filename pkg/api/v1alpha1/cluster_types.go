@@ -76,8 +76,8 @@ type ClusterSpec struct {
 
 	// HostSelector chooses the nodes by their labels, instead of hosts. A node that exists and does not match any more leaves.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.all(k, !k.startsWith('quarry.storage/'))",message="labels below quarry.storage/ are written by the controller and cannot select hosts"
-	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, !e.key.startsWith('quarry.storage/'))",message="labels below quarry.storage/ are written by the controller and cannot select hosts"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.all(k, !k.startsWith('quarry.storage/') && !k.startsWith('iscsi.quarry.storage/'))",message="labels below quarry.storage/ and iscsi.quarry.storage/ are written by the controller and cannot select hosts"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, !e.key.startsWith('quarry.storage/') && !e.key.startsWith('iscsi.quarry.storage/'))",message="labels below quarry.storage/ and iscsi.quarry.storage/ are written by the controller and cannot select hosts"
 	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",message="hostSelector must not be empty: it would choose every node"
 	HostSelector *metav1.LabelSelector `json:"hostSelector,omitempty"`
 

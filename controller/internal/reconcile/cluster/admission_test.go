@@ -39,11 +39,12 @@ func TestAdmission_badSpecs(t *testing.T) {
 		edit func(*spec)
 		want string
 	}{
-		"no hosts":                         {func(s *spec) { s.Hosts = nil }, "give either hosts or hostSelector"},
-		"hosts and a selector":             {func(s *spec) { s.HostSelector = selector("disk", "yes") }, "give either hosts or hostSelector"},
-		"a selector that is empty":         {func(s *spec) { s.Hosts, s.HostSelector = nil, &metav1.LabelSelector{} }, "must not be empty"},
-		"a selector on a label of ours":    {func(s *spec) { s.Hosts, s.HostSelector = nil, selector("quarry.storage/storage-type", "lvm") }, "cannot select hosts"},
-		"an expression on a label of ours": {func(s *spec) { s.Hosts, s.HostSelector = nil, expression("quarry.storage/x") }, "cannot select hosts"},
+		"no hosts":                            {func(s *spec) { s.Hosts = nil }, "give either hosts or hostSelector"},
+		"hosts and a selector":                {func(s *spec) { s.HostSelector = selector("disk", "yes") }, "give either hosts or hostSelector"},
+		"a selector that is empty":            {func(s *spec) { s.Hosts, s.HostSelector = nil, &metav1.LabelSelector{} }, "must not be empty"},
+		"a selector on a label of ours":       {func(s *spec) { s.Hosts, s.HostSelector = nil, selector("quarry.storage/storage-type", "lvm") }, "cannot select hosts"},
+		"a selector on the label of an Iscsi": {func(s *spec) { s.Hosts, s.HostSelector = nil, selector("iscsi.quarry.storage/san", "true") }, "cannot select hosts"},
+		"an expression on a label of ours":    {func(s *spec) { s.Hosts, s.HostSelector = nil, expression("quarry.storage/x") }, "cannot select hosts"},
 		"a least age of a disk that is negative": {func(s *spec) {
 			s.Devices = &v1alpha1.DeviceSelector{MinAge: &metav1.Duration{Duration: -1}}
 		}, "minAge"},

@@ -3,6 +3,8 @@ package storage
 import (
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"quarry.storage/quarry/controller/internal/backend/backendtest"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -145,6 +147,43 @@ func TestDelete_labelThatAnotherMemberExplains(t *testing.T) {
 	s.list("pool", "n1")
 	s.delete(m)
 	s.untilNoMember("n2")
+}
+
+// TestDelete_labelThatAnotherKindDoesNotExplain: a storage of another kind has Members without a label, so that the label is from somebody else.
+func TestDelete_labelThatAnotherKindDoesNotExplain(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	s.create(&v1alpha1.Member{
+		ObjectMeta: metav1.ObjectMeta{Name: "targets-n2"},
+		Spec: v1alpha1.MemberSpec{
+			Of: v1alpha1.MemberOwner{Kind: "Iscsi", Name: "targets", UID: "c0ffee"}, Node: "n2",
+		},
+	})
+	if m := s.usedBefore(); m.Annotations[v1alpha1.AnnotationUnreported] == "" {
+		t.Errorf("the Member of an Iscsi explains the label of a Cluster: %v", m.Annotations)
+	}
+}
+
+// TestDelete_markGoesOnceARecordIsThere: a Member that is made again while its agent is silent has neither record nor report. What the agent reports later
+// is recorded, and says more than the mark.
+func TestDelete_markGoesOnceARecordIsThere(t *testing.T) {
+	s := newSuite(t, "n1", "n2")
+	c := s.cluster("pool", "n1", "n2")
+	group := s.lvm.Group(c.UID, "n2").UUID
+	s.lvm.Answer("n2", backendtest.Silent)
+	s.delete(s.mustMember("pool", "n2"))
+	s.editMember("n2", func(m *v1alpha1.Member) { m.Finalizers = nil })
+	s.untilMember("n2", inState("offline"), func(m *v1alpha1.Member) string {
+		if m.Annotations[v1alpha1.AnnotationUnreported] == "" {
+			return "the Member has no mark"
+		}
+		return ""
+	})
+	s.lvm.Answer("n2", backendtest.Up)
+	m := s.untilMember("n2", inState("online"))
+	s.settle("pool")
+	if m = s.mustMember("pool", "n2"); m.Annotations[v1alpha1.AnnotationUnreported] != "" || m.Spec.Group == nil || m.Spec.Group.UUID != group {
+		t.Errorf("annotations %v, record %+v", m.Annotations, m.Spec.Group)
+	}
 }
 
 func TestDelete_finalizerStrippedByHand(t *testing.T) {
