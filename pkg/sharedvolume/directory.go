@@ -10,6 +10,8 @@ import (
 const (
 	// MarkDirectory is the directory at the root of a share in which Quarry keeps its records. No volume is ever below it.
 	MarkDirectory = ".quarry"
+	// RemovingDirectory is the directory below MarkDirectory in which directories of volumes are while they are being deleted.
+	RemovingDirectory = "removing"
 	// maxComponent is what every filesystem takes for one name, in bytes.
 	maxComponent = 255
 	// maxDirectory and maxDepth bound a whole directory.

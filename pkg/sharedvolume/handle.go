@@ -60,6 +60,9 @@ func Parse(handle string) (ID, error) {
 // String is the handle.
 func (id ID) String() string { return id.Owner + "/" + id.Name }
 
+// Key is the name of what belongs to the volume in the directories below MarkDirectory that all owners share.
+func (id ID) Key() string { return id.Owner + "." + id.Name }
+
 // CheckOwner refuses what is not the UID of an object.
 func CheckOwner(uid string) error {
 	if !ownerForm.MatchString(uid) {

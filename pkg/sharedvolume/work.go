@@ -104,7 +104,12 @@ type Directory struct {
 	Created   time.Time
 	// ShareID is the identity of the share.
 	ShareID string
+	// NeverMade is true when the volume never got as far as Made: nobody ever used it. It is false where nobody knows.
+	NeverMade bool
 }
+
+// Discarded is where the directory of a volume is while it is being deleted, relative to the root of the share.
+func (d Directory) Discarded() string { return MarkDirectory + "/" + RemovingDirectory + "/" + d.Key() }
 
 // Removal is how far the removal of a volume is.
 type Removal struct {

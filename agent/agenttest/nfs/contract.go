@@ -15,6 +15,7 @@ type Directories interface {
 	GetShare(ctx context.Context, s sharedvolume.Share, prepare bool) (sharedvolume.Seen, error)
 	EnsureDirectory(ctx context.Context, s sharedvolume.Share, name, directory string, p sharedvolume.Policy) (sharedvolume.Directory, error)
 	RemoveDirectory(ctx context.Context, s sharedvolume.Share, name string, p sharedvolume.Policy) (sharedvolume.Removal, error)
+	AbandonDirectory(ctx context.Context, s sharedvolume.Share, name string) error
 	ListDirectories(ctx context.Context, s sharedvolume.Share, after string, limit int) ([]sharedvolume.Directory, string, error)
 }
 
@@ -74,7 +75,7 @@ func (c *check) prepare() {
 // Contract runs every case on a share of its own.
 func Contract(t *testing.T, site func(t *testing.T) Site) {
 	for name, run := range map[string]func(*check){
-		"prepared once": prepared, "a volume's life": life, "what is retained": retained, "conflicts": conflicts, "archives": archives, "what others do": others,
+		"prepared once": prepared, "a volume's life": life, "what is retained": retained, "what is abandoned": abandoned, "conflicts": conflicts, "archives": archives, "what others do": others,
 		"pages": pages, "wrong requests": wrong,
 	} {
 		t.Run(name, func(t *testing.T) { run(&check{T: t, Site: site(t)}) })
@@ -142,6 +143,19 @@ func retained(c *check) {
 		c.Errorf("%+v, %v, %v", r, err, c.List())
 	}
 	c.want(c.ensure("pvc-2", "other", sharedvolume.Delete), sharedvolume.ErrTaken, "other")
+}
+
+func abandoned(c *check) {
+	c.wantReason(c.AbandonDirectory(c.Context(), c.Share, "pvc-1"), sharedvolume.ReasonNotPrepared)
+	c.prepare()
+	c.must(c.ensure("pvc-1", "data", sharedvolume.Delete))
+	// The volume was made, perhaps since the caller looked.
+	c.want(c.AbandonDirectory(c.Context(), c.Share, "pvc-1"), sharedvolume.ErrState, "made")
+	if got := c.List(); !slices.Equal(got, []string{"data"}) {
+		c.Errorf("there is %v", got)
+	}
+	c.must(c.ensure("pvc-1", "data", sharedvolume.Delete))
+	c.must(c.AbandonDirectory(c.Context(), c.Share, "pvc-2"))
 }
 
 func conflicts(c *check) {
@@ -235,6 +249,7 @@ func wrong(c *check) {
 		c.want(c.ensure(bad, "data", sharedvolume.Delete), sharedvolume.ErrInvalid, "")
 		_, err := c.RemoveDirectory(c.Context(), c.Share, bad, "")
 		c.want(err, sharedvolume.ErrInvalid, "")
+		c.want(c.AbandonDirectory(c.Context(), c.Share, bad), sharedvolume.ErrInvalid, "")
 		s := c.Share
 		s.Owner = bad
 		_, err = c.GetShare(c.Context(), s, true)

@@ -122,6 +122,21 @@ func (v *View) RemoveDirectory(ctx context.Context, s sharedvolume.Share, name s
 	return out, nil
 }
 
+// AbandonDirectory refuses every volume on record: the model makes each of them at once.
+func (v *View) AbandonDirectory(ctx context.Context, s sharedvolume.Share, name string) error {
+	v.servers.mu.Lock()
+	defer v.servers.mu.Unlock()
+	id, err := valid(s, name)
+	if err != nil {
+		return err
+	}
+	h, err := v.own(ctx, s)
+	if err == nil && h.records[id] != nil {
+		err = state("volume %s is left alone, for it was made", name)
+	}
+	return err
+}
+
 // purge moves a directory out of sight and removes a part of it.
 func (h *Share) purge(r *record) (int64, bool) {
 	if !r.discarded {

@@ -20,6 +20,8 @@ type SharedDirectories interface {
 	EnsureDirectory(ctx context.Context, s sharedvolume.Share, name, directory string, p sharedvolume.Policy) (sharedvolume.Directory, error)
 	// RemoveDirectory deletes, archives or leaves it. An empty policy leaves the choice to the record.
 	RemoveDirectory(ctx context.Context, s sharedvolume.Share, name string, p sharedvolume.Policy) (sharedvolume.Removal, error)
+	// AbandonDirectory removes what is left of a volume that was never made, and refuses one that was.
+	AbandonDirectory(ctx context.Context, s sharedvolume.Share, name string) error
 	// ListDirectories reads the records behind a name, in the order of names. next is empty behind the last.
 	ListDirectories(ctx context.Context, s sharedvolume.Share, after string, limit int) (list []sharedvolume.Directory, next string, err error)
 }
@@ -97,6 +99,23 @@ func (s *sharedDirectoryService) RemoveDirectory(
 	return &agentv1.RemoveDirectoryResponse{
 		Done: r.Done, RemovedEntries: r.Removed, OnDelete: toOnDelete(r.OnDelete), ArchivedAs: r.ArchivedAs, Note: r.Note,
 	}, nil
+}
+
+// AbandonDirectory removes what is left of a volume that was never made.
+func (s *sharedDirectoryService) AbandonDirectory(
+	ctx context.Context, req *agentv1.AbandonDirectoryRequest,
+) (*agentv1.AbandonDirectoryResponse, error) {
+	share, err := validShare(req.GetShare())
+	if err == nil {
+		err = validShared(share.Owner, req.GetVolume())
+	}
+	if err == nil {
+		err = s.shares.AbandonDirectory(ctx, share, req.GetVolume())
+	}
+	if err != nil {
+		return nil, shareStatus(err)
+	}
+	return &agentv1.AbandonDirectoryResponse{}, nil
 }
 
 // ListDirectories reads the records of an owner's volumes.
@@ -197,7 +216,7 @@ func toProblem(p *sharedvolume.Problem) *agentv1.ShareProblem {
 func toDirectory(d sharedvolume.Directory) *agentv1.SharedDirectory {
 	return &agentv1.SharedDirectory{
 		OwnerUid: d.Owner, Volume: d.Name, Directory: d.Directory, OnDelete: toOnDelete(d.OnDelete), State: toState[d.State],
-		CreatedUnixSeconds: d.Created.Unix(), ShareId: d.ShareID,
+		CreatedUnixSeconds: d.Created.Unix(), ShareId: d.ShareID, NeverMade: d.NeverMade,
 	}
 }
 

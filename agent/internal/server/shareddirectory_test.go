@@ -65,6 +65,10 @@ func TestSharedDirectories(t *testing.T) {
 		if err != nil || !proto.Equal(want, made.GetDirectory()) || len(page.GetDirectories()) != 1 || !proto.Equal(want, page.GetDirectories()[0]) {
 			t.Errorf("%v, %v, %v", made, page, err)
 		}
+		_, err = c.AbandonDirectory(t.Context(), &agentv1.AbandonDirectoryRequest{Share: s, Volume: name})
+		if status.Code(err) != codes.FailedPrecondition {
+			t.Errorf("a volume that was made is abandoned: %v", err)
+		}
 		removes(t, c, &agentv1.RemoveDirectoryRequest{Share: s, Volume: name}, policy, removed)
 	}
 }
@@ -131,8 +135,9 @@ func TestSharedDirectories_refuses(t *testing.T) {
 		_, getErr := c.GetShare(t.Context(), &agentv1.GetShareRequest{Share: s, Prepare: true})
 		_, ensureErr := c.EnsureDirectory(t.Context(), &agentv1.EnsureDirectoryRequest{Share: s, Volume: "a", Directory: "a", OnDelete: agentv1.OnDelete_ON_DELETE_DELETE})
 		_, removeErr := c.RemoveDirectory(t.Context(), &agentv1.RemoveDirectoryRequest{Share: s, Volume: "a"})
+		_, abandonErr := c.AbandonDirectory(t.Context(), &agentv1.AbandonDirectoryRequest{Share: s, Volume: "a"})
 		_, listErr := c.ListDirectories(t.Context(), &agentv1.ListDirectoriesRequest{Share: s})
-		for _, err := range []error{getErr, ensureErr, removeErr, listErr} {
+		for _, err := range []error{getErr, ensureErr, removeErr, abandonErr, listErr} {
 			if status.Code(err) != codes.InvalidArgument {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -153,6 +158,11 @@ func TestSharedDirectories_refuses(t *testing.T) {
 	} {
 		req.Share = share()
 		if _, err := c.RemoveDirectory(t.Context(), req); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, volume := range map[string]string{"no volume": "", "a volume out": "a/../b"} {
+		if _, err := c.AbandonDirectory(t.Context(), &agentv1.AbandonDirectoryRequest{Share: share(), Volume: volume}); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

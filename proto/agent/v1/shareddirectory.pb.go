@@ -130,7 +130,7 @@ func (x SharedDirectory_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SharedDirectory_State.Descriptor instead.
 func (SharedDirectory_State) EnumDescriptor() ([]byte, []int) {
-	return file_agent_v1_shareddirectory_proto_rawDescGZIP(), []int{10, 0}
+	return file_agent_v1_shareddirectory_proto_rawDescGZIP(), []int{12, 0}
 }
 
 // Share says which share is meant, and whose.
@@ -684,6 +684,96 @@ func (x *RemoveDirectoryResponse) GetNote() string {
 	return ""
 }
 
+type AbandonDirectoryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED.
+	Share *Share `protobuf:"bytes,1,opt,name=share,proto3" json:"share,omitempty"`
+	// REQUIRED. Name of the volume, as in EnsureDirectoryRequest.
+	Volume        string `protobuf:"bytes,2,opt,name=volume,proto3" json:"volume,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AbandonDirectoryRequest) Reset() {
+	*x = AbandonDirectoryRequest{}
+	mi := &file_agent_v1_shareddirectory_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AbandonDirectoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AbandonDirectoryRequest) ProtoMessage() {}
+
+func (x *AbandonDirectoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_shareddirectory_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AbandonDirectoryRequest.ProtoReflect.Descriptor instead.
+func (*AbandonDirectoryRequest) Descriptor() ([]byte, []int) {
+	return file_agent_v1_shareddirectory_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *AbandonDirectoryRequest) GetShare() *Share {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
+func (x *AbandonDirectoryRequest) GetVolume() string {
+	if x != nil {
+		return x.Volume
+	}
+	return ""
+}
+
+type AbandonDirectoryResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AbandonDirectoryResponse) Reset() {
+	*x = AbandonDirectoryResponse{}
+	mi := &file_agent_v1_shareddirectory_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AbandonDirectoryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AbandonDirectoryResponse) ProtoMessage() {}
+
+func (x *AbandonDirectoryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_v1_shareddirectory_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AbandonDirectoryResponse.ProtoReflect.Descriptor instead.
+func (*AbandonDirectoryResponse) Descriptor() ([]byte, []int) {
+	return file_agent_v1_shareddirectory_proto_rawDescGZIP(), []int{9}
+}
+
 type ListDirectoriesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED.
@@ -698,7 +788,7 @@ type ListDirectoriesRequest struct {
 
 func (x *ListDirectoriesRequest) Reset() {
 	*x = ListDirectoriesRequest{}
-	mi := &file_agent_v1_shareddirectory_proto_msgTypes[8]
+	mi := &file_agent_v1_shareddirectory_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -710,7 +800,7 @@ func (x *ListDirectoriesRequest) String() string {
 func (*ListDirectoriesRequest) ProtoMessage() {}
 
 func (x *ListDirectoriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_shareddirectory_proto_msgTypes[8]
+	mi := &file_agent_v1_shareddirectory_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -723,7 +813,7 @@ func (x *ListDirectoriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDirectoriesRequest.ProtoReflect.Descriptor instead.
 func (*ListDirectoriesRequest) Descriptor() ([]byte, []int) {
-	return file_agent_v1_shareddirectory_proto_rawDescGZIP(), []int{8}
+	return file_agent_v1_shareddirectory_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListDirectoriesRequest) GetShare() *Share {
@@ -758,7 +848,7 @@ type ListDirectoriesResponse struct {
 
 func (x *ListDirectoriesResponse) Reset() {
 	*x = ListDirectoriesResponse{}
-	mi := &file_agent_v1_shareddirectory_proto_msgTypes[9]
+	mi := &file_agent_v1_shareddirectory_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -770,7 +860,7 @@ func (x *ListDirectoriesResponse) String() string {
 func (*ListDirectoriesResponse) ProtoMessage() {}
 
 func (x *ListDirectoriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_shareddirectory_proto_msgTypes[9]
+	mi := &file_agent_v1_shareddirectory_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -783,7 +873,7 @@ func (x *ListDirectoriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDirectoriesResponse.ProtoReflect.Descriptor instead.
 func (*ListDirectoriesResponse) Descriptor() ([]byte, []int) {
-	return file_agent_v1_shareddirectory_proto_rawDescGZIP(), []int{9}
+	return file_agent_v1_shareddirectory_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListDirectoriesResponse) GetDirectories() []*SharedDirectory {
@@ -813,14 +903,18 @@ type SharedDirectory struct {
 	// Unix time of its creation in seconds.
 	CreatedUnixSeconds int64 `protobuf:"varint,6,opt,name=created_unix_seconds,json=createdUnixSeconds,proto3" json:"created_unix_seconds,omitempty"`
 	// Identity of the share that it is on.
-	ShareId       string `protobuf:"bytes,7,opt,name=share_id,json=shareId,proto3" json:"share_id,omitempty"`
+	ShareId string `protobuf:"bytes,7,opt,name=share_id,json=shareId,proto3" json:"share_id,omitempty"`
+	// True when no EnsureDirectory came to its end, so that nobody ever used the volume: with STATE_MAKING, and with STATE_REMOVING where
+	// the removal began before the volume was made. False where that is not on record, and from agents of earlier versions, which
+	// do not tell: then a STATE_REMOVING may be that of a volume with data.
+	NeverMade     bool `protobuf:"varint,8,opt,name=never_made,json=neverMade,proto3" json:"never_made,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SharedDirectory) Reset() {
 	*x = SharedDirectory{}
-	mi := &file_agent_v1_shareddirectory_proto_msgTypes[10]
+	mi := &file_agent_v1_shareddirectory_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -832,7 +926,7 @@ func (x *SharedDirectory) String() string {
 func (*SharedDirectory) ProtoMessage() {}
 
 func (x *SharedDirectory) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_v1_shareddirectory_proto_msgTypes[10]
+	mi := &file_agent_v1_shareddirectory_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -845,7 +939,7 @@ func (x *SharedDirectory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SharedDirectory.ProtoReflect.Descriptor instead.
 func (*SharedDirectory) Descriptor() ([]byte, []int) {
-	return file_agent_v1_shareddirectory_proto_rawDescGZIP(), []int{10}
+	return file_agent_v1_shareddirectory_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SharedDirectory) GetOwnerUid() string {
@@ -897,6 +991,13 @@ func (x *SharedDirectory) GetShareId() string {
 	return ""
 }
 
+func (x *SharedDirectory) GetNeverMade() bool {
+	if x != nil {
+		return x.NeverMade
+	}
+	return false
+}
+
 var File_agent_v1_shareddirectory_proto protoreflect.FileDescriptor
 
 const file_agent_v1_shareddirectory_proto_rawDesc = "" +
@@ -942,7 +1043,11 @@ const file_agent_v1_shareddirectory_proto_rawDesc = "" +
 	"\ton_delete\x18\x03 \x01(\x0e2\x19.quarry.agent.v1.OnDeleteR\bonDelete\x12\x1f\n" +
 	"\varchived_as\x18\x04 \x01(\tR\n" +
 	"archivedAs\x12\x12\n" +
-	"\x04note\x18\x05 \x01(\tR\x04note\"\x82\x01\n" +
+	"\x04note\x18\x05 \x01(\tR\x04note\"_\n" +
+	"\x17AbandonDirectoryRequest\x12,\n" +
+	"\x05share\x18\x01 \x01(\v2\x16.quarry.agent.v1.ShareR\x05share\x12\x16\n" +
+	"\x06volume\x18\x02 \x01(\tR\x06volume\"\x1a\n" +
+	"\x18AbandonDirectoryResponse\"\x82\x01\n" +
 	"\x16ListDirectoriesRequest\x12,\n" +
 	"\x05share\x18\x01 \x01(\v2\x16.quarry.agent.v1.ShareR\x05share\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
@@ -950,7 +1055,7 @@ const file_agent_v1_shareddirectory_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"\x85\x01\n" +
 	"\x17ListDirectoriesResponse\x12B\n" +
 	"\vdirectories\x18\x01 \x03(\v2 .quarry.agent.v1.SharedDirectoryR\vdirectories\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xfd\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9c\x03\n" +
 	"\x0fSharedDirectory\x12\x1b\n" +
 	"\towner_uid\x18\x01 \x01(\tR\bownerUid\x12\x16\n" +
 	"\x06volume\x18\x02 \x01(\tR\x06volume\x12\x1c\n" +
@@ -958,7 +1063,9 @@ const file_agent_v1_shareddirectory_proto_rawDesc = "" +
 	"\ton_delete\x18\x04 \x01(\x0e2\x19.quarry.agent.v1.OnDeleteR\bonDelete\x12<\n" +
 	"\x05state\x18\x05 \x01(\x0e2&.quarry.agent.v1.SharedDirectory.StateR\x05state\x120\n" +
 	"\x14created_unix_seconds\x18\x06 \x01(\x03R\x12createdUnixSeconds\x12\x19\n" +
-	"\bshare_id\x18\a \x01(\tR\ashareId\"T\n" +
+	"\bshare_id\x18\a \x01(\tR\ashareId\x12\x1d\n" +
+	"\n" +
+	"never_made\x18\b \x01(\bR\tneverMade\"T\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fSTATE_MAKING\x10\x01\x12\x0e\n" +
@@ -969,11 +1076,12 @@ const file_agent_v1_shareddirectory_proto_rawDesc = "" +
 	"\x15ON_DELETE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10ON_DELETE_DELETE\x10\x01\x12\x15\n" +
 	"\x11ON_DELETE_ARCHIVE\x10\x02\x12\x14\n" +
-	"\x10ON_DELETE_RETAIN\x10\x032\x9b\x03\n" +
+	"\x10ON_DELETE_RETAIN\x10\x032\x84\x04\n" +
 	"\x16SharedDirectoryService\x12O\n" +
 	"\bGetShare\x12 .quarry.agent.v1.GetShareRequest\x1a!.quarry.agent.v1.GetShareResponse\x12d\n" +
 	"\x0fEnsureDirectory\x12'.quarry.agent.v1.EnsureDirectoryRequest\x1a(.quarry.agent.v1.EnsureDirectoryResponse\x12d\n" +
-	"\x0fRemoveDirectory\x12'.quarry.agent.v1.RemoveDirectoryRequest\x1a(.quarry.agent.v1.RemoveDirectoryResponse\x12d\n" +
+	"\x0fRemoveDirectory\x12'.quarry.agent.v1.RemoveDirectoryRequest\x1a(.quarry.agent.v1.RemoveDirectoryResponse\x12g\n" +
+	"\x10AbandonDirectory\x12(.quarry.agent.v1.AbandonDirectoryRequest\x1a).quarry.agent.v1.AbandonDirectoryResponse\x12d\n" +
 	"\x0fListDirectories\x12'.quarry.agent.v1.ListDirectoriesRequest\x1a(.quarry.agent.v1.ListDirectoriesResponseB.Z,quarry.storage/quarry/proto/agent/v1;agentv1b\x06proto3"
 
 var (
@@ -989,48 +1097,53 @@ func file_agent_v1_shareddirectory_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_v1_shareddirectory_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_agent_v1_shareddirectory_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_agent_v1_shareddirectory_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_agent_v1_shareddirectory_proto_goTypes = []any{
-	(OnDelete)(0),                   // 0: quarry.agent.v1.OnDelete
-	(SharedDirectory_State)(0),      // 1: quarry.agent.v1.SharedDirectory.State
-	(*Share)(nil),                   // 2: quarry.agent.v1.Share
-	(*GetShareRequest)(nil),         // 3: quarry.agent.v1.GetShareRequest
-	(*GetShareResponse)(nil),        // 4: quarry.agent.v1.GetShareResponse
-	(*ShareProblem)(nil),            // 5: quarry.agent.v1.ShareProblem
-	(*EnsureDirectoryRequest)(nil),  // 6: quarry.agent.v1.EnsureDirectoryRequest
-	(*EnsureDirectoryResponse)(nil), // 7: quarry.agent.v1.EnsureDirectoryResponse
-	(*RemoveDirectoryRequest)(nil),  // 8: quarry.agent.v1.RemoveDirectoryRequest
-	(*RemoveDirectoryResponse)(nil), // 9: quarry.agent.v1.RemoveDirectoryResponse
-	(*ListDirectoriesRequest)(nil),  // 10: quarry.agent.v1.ListDirectoriesRequest
-	(*ListDirectoriesResponse)(nil), // 11: quarry.agent.v1.ListDirectoriesResponse
-	(*SharedDirectory)(nil),         // 12: quarry.agent.v1.SharedDirectory
+	(OnDelete)(0),                    // 0: quarry.agent.v1.OnDelete
+	(SharedDirectory_State)(0),       // 1: quarry.agent.v1.SharedDirectory.State
+	(*Share)(nil),                    // 2: quarry.agent.v1.Share
+	(*GetShareRequest)(nil),          // 3: quarry.agent.v1.GetShareRequest
+	(*GetShareResponse)(nil),         // 4: quarry.agent.v1.GetShareResponse
+	(*ShareProblem)(nil),             // 5: quarry.agent.v1.ShareProblem
+	(*EnsureDirectoryRequest)(nil),   // 6: quarry.agent.v1.EnsureDirectoryRequest
+	(*EnsureDirectoryResponse)(nil),  // 7: quarry.agent.v1.EnsureDirectoryResponse
+	(*RemoveDirectoryRequest)(nil),   // 8: quarry.agent.v1.RemoveDirectoryRequest
+	(*RemoveDirectoryResponse)(nil),  // 9: quarry.agent.v1.RemoveDirectoryResponse
+	(*AbandonDirectoryRequest)(nil),  // 10: quarry.agent.v1.AbandonDirectoryRequest
+	(*AbandonDirectoryResponse)(nil), // 11: quarry.agent.v1.AbandonDirectoryResponse
+	(*ListDirectoriesRequest)(nil),   // 12: quarry.agent.v1.ListDirectoriesRequest
+	(*ListDirectoriesResponse)(nil),  // 13: quarry.agent.v1.ListDirectoriesResponse
+	(*SharedDirectory)(nil),          // 14: quarry.agent.v1.SharedDirectory
 }
 var file_agent_v1_shareddirectory_proto_depIdxs = []int32{
 	2,  // 0: quarry.agent.v1.GetShareRequest.share:type_name -> quarry.agent.v1.Share
 	5,  // 1: quarry.agent.v1.GetShareResponse.problem:type_name -> quarry.agent.v1.ShareProblem
 	2,  // 2: quarry.agent.v1.EnsureDirectoryRequest.share:type_name -> quarry.agent.v1.Share
 	0,  // 3: quarry.agent.v1.EnsureDirectoryRequest.on_delete:type_name -> quarry.agent.v1.OnDelete
-	12, // 4: quarry.agent.v1.EnsureDirectoryResponse.directory:type_name -> quarry.agent.v1.SharedDirectory
+	14, // 4: quarry.agent.v1.EnsureDirectoryResponse.directory:type_name -> quarry.agent.v1.SharedDirectory
 	2,  // 5: quarry.agent.v1.RemoveDirectoryRequest.share:type_name -> quarry.agent.v1.Share
 	0,  // 6: quarry.agent.v1.RemoveDirectoryRequest.on_delete:type_name -> quarry.agent.v1.OnDelete
 	0,  // 7: quarry.agent.v1.RemoveDirectoryResponse.on_delete:type_name -> quarry.agent.v1.OnDelete
-	2,  // 8: quarry.agent.v1.ListDirectoriesRequest.share:type_name -> quarry.agent.v1.Share
-	12, // 9: quarry.agent.v1.ListDirectoriesResponse.directories:type_name -> quarry.agent.v1.SharedDirectory
-	0,  // 10: quarry.agent.v1.SharedDirectory.on_delete:type_name -> quarry.agent.v1.OnDelete
-	1,  // 11: quarry.agent.v1.SharedDirectory.state:type_name -> quarry.agent.v1.SharedDirectory.State
-	3,  // 12: quarry.agent.v1.SharedDirectoryService.GetShare:input_type -> quarry.agent.v1.GetShareRequest
-	6,  // 13: quarry.agent.v1.SharedDirectoryService.EnsureDirectory:input_type -> quarry.agent.v1.EnsureDirectoryRequest
-	8,  // 14: quarry.agent.v1.SharedDirectoryService.RemoveDirectory:input_type -> quarry.agent.v1.RemoveDirectoryRequest
-	10, // 15: quarry.agent.v1.SharedDirectoryService.ListDirectories:input_type -> quarry.agent.v1.ListDirectoriesRequest
-	4,  // 16: quarry.agent.v1.SharedDirectoryService.GetShare:output_type -> quarry.agent.v1.GetShareResponse
-	7,  // 17: quarry.agent.v1.SharedDirectoryService.EnsureDirectory:output_type -> quarry.agent.v1.EnsureDirectoryResponse
-	9,  // 18: quarry.agent.v1.SharedDirectoryService.RemoveDirectory:output_type -> quarry.agent.v1.RemoveDirectoryResponse
-	11, // 19: quarry.agent.v1.SharedDirectoryService.ListDirectories:output_type -> quarry.agent.v1.ListDirectoriesResponse
-	16, // [16:20] is the sub-list for method output_type
-	12, // [12:16] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	2,  // 8: quarry.agent.v1.AbandonDirectoryRequest.share:type_name -> quarry.agent.v1.Share
+	2,  // 9: quarry.agent.v1.ListDirectoriesRequest.share:type_name -> quarry.agent.v1.Share
+	14, // 10: quarry.agent.v1.ListDirectoriesResponse.directories:type_name -> quarry.agent.v1.SharedDirectory
+	0,  // 11: quarry.agent.v1.SharedDirectory.on_delete:type_name -> quarry.agent.v1.OnDelete
+	1,  // 12: quarry.agent.v1.SharedDirectory.state:type_name -> quarry.agent.v1.SharedDirectory.State
+	3,  // 13: quarry.agent.v1.SharedDirectoryService.GetShare:input_type -> quarry.agent.v1.GetShareRequest
+	6,  // 14: quarry.agent.v1.SharedDirectoryService.EnsureDirectory:input_type -> quarry.agent.v1.EnsureDirectoryRequest
+	8,  // 15: quarry.agent.v1.SharedDirectoryService.RemoveDirectory:input_type -> quarry.agent.v1.RemoveDirectoryRequest
+	10, // 16: quarry.agent.v1.SharedDirectoryService.AbandonDirectory:input_type -> quarry.agent.v1.AbandonDirectoryRequest
+	12, // 17: quarry.agent.v1.SharedDirectoryService.ListDirectories:input_type -> quarry.agent.v1.ListDirectoriesRequest
+	4,  // 18: quarry.agent.v1.SharedDirectoryService.GetShare:output_type -> quarry.agent.v1.GetShareResponse
+	7,  // 19: quarry.agent.v1.SharedDirectoryService.EnsureDirectory:output_type -> quarry.agent.v1.EnsureDirectoryResponse
+	9,  // 20: quarry.agent.v1.SharedDirectoryService.RemoveDirectory:output_type -> quarry.agent.v1.RemoveDirectoryResponse
+	11, // 21: quarry.agent.v1.SharedDirectoryService.AbandonDirectory:output_type -> quarry.agent.v1.AbandonDirectoryResponse
+	13, // 22: quarry.agent.v1.SharedDirectoryService.ListDirectories:output_type -> quarry.agent.v1.ListDirectoriesResponse
+	18, // [18:23] is the sub-list for method output_type
+	13, // [13:18] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_agent_v1_shareddirectory_proto_init() }
@@ -1044,7 +1157,7 @@ func file_agent_v1_shareddirectory_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_v1_shareddirectory_proto_rawDesc), len(file_agent_v1_shareddirectory_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

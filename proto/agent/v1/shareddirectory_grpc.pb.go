@@ -19,10 +19,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	SharedDirectoryService_GetShare_FullMethodName        = "/quarry.agent.v1.SharedDirectoryService/GetShare"
-	SharedDirectoryService_EnsureDirectory_FullMethodName = "/quarry.agent.v1.SharedDirectoryService/EnsureDirectory"
-	SharedDirectoryService_RemoveDirectory_FullMethodName = "/quarry.agent.v1.SharedDirectoryService/RemoveDirectory"
-	SharedDirectoryService_ListDirectories_FullMethodName = "/quarry.agent.v1.SharedDirectoryService/ListDirectories"
+	SharedDirectoryService_GetShare_FullMethodName         = "/quarry.agent.v1.SharedDirectoryService/GetShare"
+	SharedDirectoryService_EnsureDirectory_FullMethodName  = "/quarry.agent.v1.SharedDirectoryService/EnsureDirectory"
+	SharedDirectoryService_RemoveDirectory_FullMethodName  = "/quarry.agent.v1.SharedDirectoryService/RemoveDirectory"
+	SharedDirectoryService_AbandonDirectory_FullMethodName = "/quarry.agent.v1.SharedDirectoryService/AbandonDirectory"
+	SharedDirectoryService_ListDirectories_FullMethodName  = "/quarry.agent.v1.SharedDirectoryService/ListDirectories"
 )
 
 // SharedDirectoryServiceClient is the client API for SharedDirectoryService service.
@@ -78,7 +79,7 @@ type SharedDirectoryServiceClient interface {
 	//
 	// Effect: the volume is gone when done is true. Idempotent: done when there is no record of the volume. A directory that is not the
 	// one that was made is left alone, and so is one in which the directory of another volume, or a share of its own, is. Who may call: the
-	// CSI controller, and the controller for a volume that was being made or removed when its PersistentVolume went.
+	// CSI controller.
 	//
 	// | code                | caller's action                                                                    |
 	// |---------------------|------------------------------------------------------------------------------------|
@@ -87,6 +88,21 @@ type SharedDirectoryServiceClient interface {
 	// | ABORTED             | as for EnsureDirectory                                                             |
 	// | UNAVAILABLE         | the server does not answer: retry with backoff, or through another agent           |
 	RemoveDirectory(ctx context.Context, in *RemoveDirectoryRequest, opts ...grpc.CallOption) (*RemoveDirectoryResponse, error)
+	// AbandonDirectory removes what is left of a volume that was never made (SharedDirectory.never_made): of an EnsureDirectory that was
+	// interrupted, or of a removal that began before one came to its end. What somebody put into its directory stays.
+	//
+	// Effect: the volume is gone. A volume that was made is refused and stays as it is, also one that is being removed: only
+	// RemoveDirectory ends that. Idempotent: OK when there is no record of the volume. Who may call: the controller, while the Nfs is being
+	// deleted. Agents of earlier versions do not serve it, so that none of them takes it for RemoveDirectory.
+	//
+	// | code                | caller's action                                                                           |
+	// |---------------------|-------------------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request                                                                       |
+	// | FAILED_PRECONDITION | the volume was made, perhaps meanwhile, or as for RemoveDirectory: read the records again |
+	// | ABORTED             | as for EnsureDirectory                                                                    |
+	// | UNAVAILABLE         | the server does not answer: retry with backoff, or through another agent                  |
+	// | UNIMPLEMENTED       | the agent is of an earlier version: wait until it is updated                              |
+	AbandonDirectory(ctx context.Context, in *AbandonDirectoryRequest, opts ...grpc.CallOption) (*AbandonDirectoryResponse, error)
 	// ListDirectories reads the records of an owner's volumes, ordered by name. Nothing is compared with what exists.
 	//
 	// Effect: none. Idempotent. Who may call: the controller and the CSI controller. A page token is good for as long as the owner is.
@@ -131,6 +147,16 @@ func (c *sharedDirectoryServiceClient) RemoveDirectory(ctx context.Context, in *
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RemoveDirectoryResponse)
 	err := c.cc.Invoke(ctx, SharedDirectoryService_RemoveDirectory_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sharedDirectoryServiceClient) AbandonDirectory(ctx context.Context, in *AbandonDirectoryRequest, opts ...grpc.CallOption) (*AbandonDirectoryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AbandonDirectoryResponse)
+	err := c.cc.Invoke(ctx, SharedDirectoryService_AbandonDirectory_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +226,7 @@ type SharedDirectoryServiceServer interface {
 	//
 	// Effect: the volume is gone when done is true. Idempotent: done when there is no record of the volume. A directory that is not the
 	// one that was made is left alone, and so is one in which the directory of another volume, or a share of its own, is. Who may call: the
-	// CSI controller, and the controller for a volume that was being made or removed when its PersistentVolume went.
+	// CSI controller.
 	//
 	// | code                | caller's action                                                                    |
 	// |---------------------|------------------------------------------------------------------------------------|
@@ -209,6 +235,21 @@ type SharedDirectoryServiceServer interface {
 	// | ABORTED             | as for EnsureDirectory                                                             |
 	// | UNAVAILABLE         | the server does not answer: retry with backoff, or through another agent           |
 	RemoveDirectory(context.Context, *RemoveDirectoryRequest) (*RemoveDirectoryResponse, error)
+	// AbandonDirectory removes what is left of a volume that was never made (SharedDirectory.never_made): of an EnsureDirectory that was
+	// interrupted, or of a removal that began before one came to its end. What somebody put into its directory stays.
+	//
+	// Effect: the volume is gone. A volume that was made is refused and stays as it is, also one that is being removed: only
+	// RemoveDirectory ends that. Idempotent: OK when there is no record of the volume. Who may call: the controller, while the Nfs is being
+	// deleted. Agents of earlier versions do not serve it, so that none of them takes it for RemoveDirectory.
+	//
+	// | code                | caller's action                                                                           |
+	// |---------------------|-------------------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request                                                                       |
+	// | FAILED_PRECONDITION | the volume was made, perhaps meanwhile, or as for RemoveDirectory: read the records again |
+	// | ABORTED             | as for EnsureDirectory                                                                    |
+	// | UNAVAILABLE         | the server does not answer: retry with backoff, or through another agent                  |
+	// | UNIMPLEMENTED       | the agent is of an earlier version: wait until it is updated                              |
+	AbandonDirectory(context.Context, *AbandonDirectoryRequest) (*AbandonDirectoryResponse, error)
 	// ListDirectories reads the records of an owner's volumes, ordered by name. Nothing is compared with what exists.
 	//
 	// Effect: none. Idempotent. Who may call: the controller and the CSI controller. A page token is good for as long as the owner is.
@@ -237,6 +278,9 @@ func (UnimplementedSharedDirectoryServiceServer) EnsureDirectory(context.Context
 }
 func (UnimplementedSharedDirectoryServiceServer) RemoveDirectory(context.Context, *RemoveDirectoryRequest) (*RemoveDirectoryResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RemoveDirectory not implemented")
+}
+func (UnimplementedSharedDirectoryServiceServer) AbandonDirectory(context.Context, *AbandonDirectoryRequest) (*AbandonDirectoryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AbandonDirectory not implemented")
 }
 func (UnimplementedSharedDirectoryServiceServer) ListDirectories(context.Context, *ListDirectoriesRequest) (*ListDirectoriesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListDirectories not implemented")
@@ -317,6 +361,24 @@ func _SharedDirectoryService_RemoveDirectory_Handler(srv interface{}, ctx contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SharedDirectoryService_AbandonDirectory_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AbandonDirectoryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SharedDirectoryServiceServer).AbandonDirectory(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SharedDirectoryService_AbandonDirectory_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SharedDirectoryServiceServer).AbandonDirectory(ctx, req.(*AbandonDirectoryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SharedDirectoryService_ListDirectories_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListDirectoriesRequest)
 	if err := dec(in); err != nil {
@@ -353,6 +415,10 @@ var SharedDirectoryService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RemoveDirectory",
 			Handler:    _SharedDirectoryService_RemoveDirectory_Handler,
+		},
+		{
+			MethodName: "AbandonDirectory",
+			Handler:    _SharedDirectoryService_AbandonDirectory_Handler,
 		},
 		{
 			MethodName: "ListDirectories",

@@ -283,6 +283,9 @@ func TestClient_lifecycle(t *testing.T) {
 	if err != nil || d.State != sharedvolume.Made || d.ShareID != s.ID {
 		t.Fatalf("%+v, %v", d, err)
 	}
+	if err := c.AbandonDirectory(t.Context(), s, "pvc-1"); !errors.Is(err, sharedvolume.ErrState) {
+		t.Errorf("a volume that was made is abandoned: %v", err)
+	}
 	r, err := c.RemoveDirectory(t.Context(), s, "pvc-1", "")
 	if err != nil || !r.Done || r.OnDelete != sharedvolume.Delete {
 		t.Errorf("%+v, %v", r, err)
@@ -334,7 +337,8 @@ func TestClient_invalid(t *testing.T) {
 		_, ensureErr := c.EnsureDirectory(t.Context(), s, "pvc-1", "a", sharedvolume.Delete)
 		_, removeErr := c.RemoveDirectory(t.Context(), s, "pvc-1", "")
 		_, _, listErr := c.ListDirectories(t.Context(), s, "", 1)
-		for _, err := range []error{getErr, ensureErr, removeErr, listErr} {
+		abandonErr := c.AbandonDirectory(t.Context(), s, "pvc-1")
+		for _, err := range []error{getErr, ensureErr, removeErr, abandonErr, listErr} {
 			if !errors.Is(err, sharedvolume.ErrInvalid) {
 				t.Errorf("%s: %v", name, err)
 			}

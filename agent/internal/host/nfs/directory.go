@@ -114,6 +114,16 @@ func (c *Client) RemoveDirectory(ctx context.Context, s sharedvolume.Share, name
 	return out.Removal, err
 }
 
+// AbandonDirectory removes what is left of a volume that was never made, and refuses one that was.
+func (c *Client) AbandonDirectory(ctx context.Context, s sharedvolume.Share, name string) error {
+	unlock, err := c.volume(s, name)
+	if err != nil {
+		return err
+	}
+	_, _, err = c.do(ctx, s, child.Request{Operation: child.Abandon, Volume: name}, c.cfg.Limits.Call, unlock)
+	return err
+}
+
 // ListDirectories reads the records of an owner's volumes, in the order of names, from the one behind after on.
 func (c *Client) ListDirectories(ctx context.Context, s sharedvolume.Share, after string, limit int) ([]sharedvolume.Directory, string, error) {
 	if err := s.Check(); err != nil {

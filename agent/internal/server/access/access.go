@@ -70,10 +70,11 @@ var table = map[string][]string{
 	agentv1.LogicalVolumeService_EnsureThinPool_FullMethodName:      controller,
 	agentv1.LogicalVolumeService_RepairThinPool_FullMethodName:      controller,
 
-	agentv1.SharedDirectoryService_GetShare_FullMethodName:        controller,
-	agentv1.SharedDirectoryService_EnsureDirectory_FullMethodName: withCSI,
-	agentv1.SharedDirectoryService_RemoveDirectory_FullMethodName: withCSI,
-	agentv1.SharedDirectoryService_ListDirectories_FullMethodName: withCSI,
+	agentv1.SharedDirectoryService_GetShare_FullMethodName:         controller,
+	agentv1.SharedDirectoryService_EnsureDirectory_FullMethodName:  withCSI,
+	agentv1.SharedDirectoryService_RemoveDirectory_FullMethodName:  withCSI,
+	agentv1.SharedDirectoryService_AbandonDirectory_FullMethodName: controller,
+	agentv1.SharedDirectoryService_ListDirectories_FullMethodName:  withCSI,
 
 	agentv1.SharedGroupService_GetSharedGroup_FullMethodName:    withCSI,
 	agentv1.SharedGroupService_CreateSharedGroup_FullMethodName: controller,

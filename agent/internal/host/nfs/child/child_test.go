@@ -97,12 +97,13 @@ func TestServe(t *testing.T) {
 		{Operation: List, Limit: 5},
 		{Operation: Look},
 		{Operation: Remove, Volume: "a", Budget: 1 << 40},
+		{Operation: Abandon, Volume: "a"},
 		{Operation: "purge"},
 		{Operation: Ensure, Volume: "../a", Directory: "d"},
 	} {
 		r.ID, r.Target.Owner = uint64(id), owner
 		var got Response
-		if ask(r, &got); got.ID != r.ID || (got.Failure != nil) != (id >= 5) {
+		if ask(r, &got); got.ID != r.ID || (got.Failure != nil) != (id >= 6) {
 			t.Errorf("%s: %+v", r.Operation, got)
 		}
 	}

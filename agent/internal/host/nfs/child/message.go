@@ -40,6 +40,8 @@ const (
 	Ensure Operation = "ensure"
 	// Remove removes one.
 	Remove Operation = "remove"
+	// Abandon removes what is left of a volume that was never made.
+	Abandon Operation = "abandon"
 	// List reads records.
 	List Operation = "list"
 )

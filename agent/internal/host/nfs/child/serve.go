@@ -88,6 +88,8 @@ func perform(s *share.Share, r Request, out *Response) (err error) {
 		out.Directory, err = s.Ensure(r.Target, r.Volume, r.Directory, r.OnDelete)
 	case Remove:
 		out.Removal, err = s.Remove(r.Target, r.Volume, r.OnDelete, time.Now().Add(r.Budget))
+	case Abandon:
+		err = s.Abandon(r.Target, r.Volume)
 	case List:
 		out.List, out.Next, err = s.List(r.Target, r.After, r.Limit)
 	default:

@@ -51,7 +51,11 @@ func (r record) id() sharedvolume.ID { return sharedvolume.ID{Owner: r.Owner, Na
 func (r record) of(other record) bool { return r.Inode == other.Inode && r.Tree == other.Tree }
 
 // key is the name of what belongs to the volume in the directories that all owners share.
-func (r record) key() string { return r.Owner + "." + r.Volume }
+func (r record) key() string { return r.id().Key() }
+
+// neverMade reports whether nobody ever used the volume. A removal that an early version of the agent began before the volume was made does not
+// say so on record, and is taken for that of a volume that was made.
+func (r record) neverMade() bool { return r.State == sharedvolume.Making || r.Unused }
 
 // load reads the record of a volume; found is false when there is none.
 func (o *owned) load(name string) (r record, found bool, err error) {
@@ -270,6 +274,7 @@ func (o *owned) recordOf(id sharedvolume.ID) (r record, found bool, err error) {
 func (o *owned) public(r record) sharedvolume.Directory {
 	return sharedvolume.Directory{
 		ID: r.id(), Directory: r.Directory, OnDelete: r.OnDelete, State: r.State, Created: time.Unix(r.Created, 0), ShareID: o.id,
+		NeverMade: r.neverMade(),
 	}
 }
 

@@ -11,6 +11,23 @@ import (
 // Remove deletes, archives or leaves the directory of a volume, and forgets the volume. It stops at the time given, and goes on where
 // it stopped when it is called again.
 func (s *Share) Remove(t Target, name string, policy sharedvolume.Policy, until time.Time) (sharedvolume.Removal, error) {
+	return s.withRecord(t, name, func(o *owned, r record) (sharedvolume.Removal, error) { return o.remove(r, policy, until) })
+}
+
+// Abandon removes what is left of a volume that was never made, and forgets it. A volume that was made is refused, also one that is being removed:
+// it may be in use since the caller looked, or somebody may want what is left of it.
+func (s *Share) Abandon(t Target, name string) error {
+	_, err := s.withRecord(t, name, func(o *owned, r record) (sharedvolume.Removal, error) {
+		if !r.neverMade() {
+			return sharedvolume.Removal{}, fmt.Errorf("volume %s is left alone, for it was made (it is %s): %w", r.Volume, r.State, sharedvolume.ErrState)
+		}
+		return o.remove(r, "", s.now())
+	})
+	return err
+}
+
+// withRecord removes a volume by its record, once the records are compared. Of one without a record it removes what never came to a place.
+func (s *Share) withRecord(t Target, name string, remove func(*owned, record) (sharedvolume.Removal, error)) (sharedvolume.Removal, error) {
 	id, err := sharedvolume.New(t.Owner, name)
 	if err != nil {
 		return sharedvolume.Removal{}, fmt.Errorf("%w: %w", sharedvolume.ErrInvalid, err)
@@ -36,7 +53,7 @@ func (s *Share) Remove(t Target, name string, policy sharedvolume.Policy, until 
 	if !found {
 		return sharedvolume.Removal{Done: true}, explain(o.unstage(record{Owner: id.Owner, Volume: id.Name}))
 	}
-	out, err := o.remove(r, policy, until)
+	out, err := remove(o, r)
 	return out, explain(err)
 }
 
@@ -50,7 +67,7 @@ func (o *owned) remove(r record, policy sharedvolume.Policy, until time.Time) (s
 	out := sharedvolume.Removal{OnDelete: policy, Removed: r.Removed}
 	var err error
 	switch {
-	case r.State == sharedvolume.Making, r.Unused:
+	case r.neverMade():
 		// Nobody used it yet. What is at its place is empty, or not ours. From here on no agent makes it ready.
 		out.OnDelete = sharedvolume.Delete
 		if r.Tree == o.tree {

@@ -88,7 +88,7 @@ const (
 	volumesDir  = "volumes"
 	indexDir    = "index"
 	makingDir   = "making"
-	removingDir = "removing"
+	removingDir = sharedvolume.RemovingDirectory
 	temporary   = "tmp"
 	readme      = "README"
 	probePrefix = "probe-"
