@@ -5,7 +5,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/pkg/sharedvolume"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
@@ -72,6 +75,25 @@ func (p *Pool) RemoveDirectory(
 	}, nil
 }
 
+// AbandonDirectory removes what is left of a volume that was never made, and refuses one that was. An agent of an earlier version cannot
+// tell them apart, and is asked for nothing.
+func (p *Pool) AbandonDirectory(ctx context.Context, node string, s sharedvolume.Share, name string) error {
+	const call = "AbandonDirectory"
+	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) error {
+		_, err := agentv1.NewSharedDirectoryServiceClient(conn).AbandonDirectory(ctx, &agentv1.AbandonDirectoryRequest{
+			Share: shareOf(s), Volume: name,
+		})
+		return err
+	})
+	if status.Code(err) == codes.Unimplemented {
+		return &decide.Fault{
+			Kind: decide.FaultUnavailable, Node: node, Call: call,
+			Message: "the agent is of an earlier version, which would remove a volume that is in use as well: what was never made is removed once it is updated",
+		}
+	}
+	return faultOf(node, call, err)
+}
+
 // ListDirectories reads a page of the records of an owner's volumes, ordered by name. The token of the next page is empty on the last
 // one.
 func (p *Pool) ListDirectories(ctx context.Context, node string, s sharedvolume.Share, token string) ([]sharedvolume.Directory, string, error) {
@@ -103,6 +125,7 @@ func directoryOf(d *agentv1.SharedDirectory) sharedvolume.Directory {
 	out := sharedvolume.Directory{
 		ID:        sharedvolume.ID{Owner: d.GetOwnerUid(), Name: d.GetVolume()},
 		Directory: d.GetDirectory(), OnDelete: fromPolicy[d.GetOnDelete()], State: states[d.GetState()], ShareID: d.GetShareId(),
+		NeverMade: d.GetNeverMade(),
 	}
 	if s := d.GetCreatedUnixSeconds(); s > 0 {
 		out.Created = time.Unix(s, 0)

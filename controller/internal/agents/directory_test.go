@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,25 +53,40 @@ func (d *directories) RemoveDirectory(_ context.Context, r *agentv1.RemoveDirect
 	}, d.err
 }
 
+func (d *directories) AbandonDirectory(_ context.Context, r *agentv1.AbandonDirectoryRequest) (*agentv1.AbandonDirectoryResponse, error) {
+	d.asked = r
+	return &agentv1.AbandonDirectoryResponse{}, d.err
+}
+
+// begun is the record of a volume that was never made.
+var begun = &agentv1.SharedDirectory{
+	OwnerUid: owner, Volume: "w", Directory: "a/w", OnDelete: agentv1.OnDelete_ON_DELETE_DELETE, State: agentv1.SharedDirectory_STATE_REMOVING, NeverMade: true,
+}
+
 func (d *directories) ListDirectories(_ context.Context, r *agentv1.ListDirectoriesRequest) (*agentv1.ListDirectoriesResponse, error) {
 	d.asked = r
-	return &agentv1.ListDirectoriesResponse{Directories: []*agentv1.SharedDirectory{made}, NextPageToken: "next"}, d.err
+	return &agentv1.ListDirectoriesResponse{Directories: []*agentv1.SharedDirectory{made, begun}, NextPageToken: "next"}, d.err
 }
 
 // serveDirectories starts the service as the agent of node n1, and a pool that knows it.
 func serveDirectories(t *testing.T) (*directories, *Pool) {
+	t.Helper()
+	d := &directories{}
+	return d, serveService(t, d)
+}
+
+func serveService(t *testing.T, service agentv1.SharedDirectoryServiceServer) *Pool {
 	t.Helper()
 	ca := agenttest.NewCA(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &directories{}
 	g := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{
 		Certificates: []tls.Certificate{ca.AgentCertificate(t, "n1")}, ClientCAs: ca.Pool(),
 		ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13,
 	})))
-	agentv1.RegisterSharedDirectoryServiceServer(g, d)
+	agentv1.RegisterSharedDirectoryServiceServer(g, service)
 	served := make(chan error, 1)
 	go func() { served <- g.Serve(l) }()
 	t.Cleanup(func() {
@@ -81,7 +97,7 @@ func serveDirectories(t *testing.T) (*directories, *Pool) {
 	})
 	p := newPool(t, ca)
 	p.SetAddress("n1", l.Addr().String(), "pod")
-	return d, p
+	return p
 }
 
 func TestPool_sharedDirectories(t *testing.T) {
@@ -125,8 +141,13 @@ func TestPool_sharedDirectories(t *testing.T) {
 	check("RemoveDirectory", err, &agentv1.RemoveDirectoryRequest{
 		Share: wire, Volume: "v", OnDelete: agentv1.OnDelete_ON_DELETE_DELETE,
 	}, nil, nil)
+	err = p.AbandonDirectory(ctx, "n1", share, "w")
+	check("AbandonDirectory", err, &agentv1.AbandonDirectoryRequest{Share: wire, Volume: "w"}, nil, nil)
+	neverMade := sharedvolume.Directory{
+		ID: sharedvolume.ID{Owner: owner, Name: "w"}, Directory: "a/w", OnDelete: sharedvolume.Delete, State: sharedvolume.Removing, NeverMade: true,
+	}
 	list, next, err := p.ListDirectories(ctx, "n1", share, "token")
-	check("ListDirectories", err, &agentv1.ListDirectoriesRequest{Share: wire, PageToken: "token"}, []sharedvolume.Directory{record}, list)
+	check("ListDirectories", err, &agentv1.ListDirectoriesRequest{Share: wire, PageToken: "token"}, []sharedvolume.Directory{record, neverMade}, list)
 	if next != "next" {
 		t.Errorf("next is %q", next)
 	}
@@ -163,5 +184,26 @@ func TestPool_faultsOfShares(t *testing.T) {
 	}
 	if names := p.Online(); len(names) > 0 {
 		t.Errorf("online are %v: none of them reports", names)
+	}
+}
+
+// earlier is the service of an agent that does not tell volumes that were never made from others.
+type earlier struct {
+	agentv1.UnimplementedSharedDirectoryServiceServer
+	t *testing.T
+}
+
+func (e earlier) RemoveDirectory(context.Context, *agentv1.RemoveDirectoryRequest) (*agentv1.RemoveDirectoryResponse, error) {
+	e.t.Error("an earlier agent is asked to remove a volume that may be in use")
+	return &agentv1.RemoveDirectoryResponse{Done: true}, nil
+}
+
+// TestPool_abandonByAnEarlierAgent expects that an agent that would remove a volume that was made is asked for nothing.
+func TestPool_abandonByAnEarlierAgent(t *testing.T) {
+	p := serveService(t, earlier{t: t})
+	err := p.AbandonDirectory(t.Context(), "n1", sharedvolume.Share{}, "v")
+	var f *decide.Fault
+	if !errors.As(err, &f) || f.Kind != decide.FaultUnavailable || !strings.Contains(f.Message, "earlier version") {
+		t.Errorf("%v", err)
 	}
 }

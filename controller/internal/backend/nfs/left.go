@@ -49,7 +49,8 @@ func (b *Backend) records(ctx context.Context, node string, s sharedvolume.Share
 	return out, nil
 }
 
-// Perform removes what is left of volumes, one part of each in one call: the next look finds what is left then.
+// Perform removes what is left of volumes that were never made. A step may wait for others, and its volume may have been made and be in use
+// since the look: the agent, which has the record before it, refuses that one.
 func (b *Backend) Perform(ctx context.Context, host string, steps backend.Steps) (done int, err error) {
 	for step, err := range steps {
 		if err != nil {
@@ -59,8 +60,7 @@ func (b *Backend) Perform(ctx context.Context, host string, steps backend.Steps)
 		if !ok || s.Via() != host {
 			return done, fmt.Errorf("step %T %s via %q was given to host %s", step, step.Action(), step.Via(), host)
 		}
-		// What was being done is on record, and outranks what is asked for. Of a volume that was being made nothing is used yet.
-		if _, err := b.Agents.RemoveDirectory(ctx, host, s.Share, s.Volume, ""); err != nil {
+		if err := b.Agents.AbandonDirectory(ctx, host, s.Share, s.Volume); err != nil {
 			return done, &backend.StepError{Reason: v1alpha1.ReasonStepFailed, Passing: passing(err), Err: err}
 		}
 		done++

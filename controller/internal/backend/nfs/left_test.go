@@ -31,9 +31,18 @@ func onRecord(state sharedvolume.State, names ...string) []sharedvolume.Director
 	return out
 }
 
-func TestDeletion_finishesRemovalsThatNobodyAsksFor(t *testing.T) {
+// neverMade are the records of volumes that nobody was ever given.
+func neverMade(state sharedvolume.State, names ...string) []sharedvolume.Directory {
+	out := onRecord(state, names...)
+	for i := range out {
+		out[i].NeverMade = true
+	}
+	return out
+}
+
+func TestDeletion_removesWhatWasNeverMade(t *testing.T) {
 	a := &agents{online: []string{"n1"}, reports: map[string]sharedvolume.Seen{"n1": fine}}
-	a.records = append(onRecord(sharedvolume.Removing, "a", "b"), onRecord(sharedvolume.Making, "c")...)
+	a.records = append(neverMade(sharedvolume.Removing, "a", "b"), neverMade(sharedvolume.Making, "c")...)
 	now := time.Now()
 	b := &Backend{Agents: a, Now: func() time.Time { return now }}
 	v := observe(t, b, leaving(), nil)
@@ -50,6 +59,49 @@ func TestDeletion_finishesRemovalsThatNobodyAsksFor(t *testing.T) {
 	now = now.Add(time.Second)
 	if whole := observe(t, b, leaving(), v).Whole(nil); len(whole.Steps)+len(whole.Holding) != 0 {
 		t.Errorf("%+v", whole)
+	}
+}
+
+// TestDeletion_leavesWhatWasMadeMeanwhile lets a volume that the look saw being made be made before its step begins.
+func TestDeletion_leavesWhatWasMadeMeanwhile(t *testing.T) {
+	a := &agents{online: []string{"n1"}, reports: map[string]sharedvolume.Seen{"n1": fine}, records: neverMade(sharedvolume.Making, "a", "b")}
+	b := &Backend{Agents: a, Now: time.Now}
+	steps := observe(t, b, leaving(), nil).Whole(nil).Steps
+	if len(steps) != 2 {
+		t.Fatalf("%+v", steps)
+	}
+	a.records[1].State, a.records[1].NeverMade = sharedvolume.Made, false
+	done, err := b.Perform(t.Context(), "n1", backend.Checked(steps, free))
+	var failed *backend.StepError
+	if done != 1 || !errors.As(err, &failed) || !strings.Contains(err.Error(), "it was made") || strings.Join(a.removed, " ") != "a" {
+		t.Errorf("%d, %v, removed %v", done, err, a.removed)
+	}
+	if holding := strings.Join(observe(t, b, leaving(), nil).Whole(nil).Holding, ", "); !strings.Contains(holding, "volume b") {
+		t.Errorf("%q", holding)
+	}
+}
+
+// TestDeletion_waitsForRemovalsOfWhatWasMade: without a PersistentVolume somebody stopped the removal, and may want what is left.
+func TestDeletion_waitsForRemovalsOfWhatWasMade(t *testing.T) {
+	for policy, where := range map[sharedvolume.Policy]string{
+		sharedvolume.Delete: ".quarry/removing/" + string(object().UID) + ".a", sharedvolume.Archive: "archived beside", sharedvolume.Retain: "at its place",
+	} {
+		a := &agents{online: []string{"n1"}, reports: map[string]sharedvolume.Seen{"n1": fine}}
+		a.records = append(onRecord(sharedvolume.Removing, "a"), neverMade(sharedvolume.Making, "b")...)
+		a.records[0].Owner, a.records[0].OnDelete = string(object().UID), policy
+		b := &Backend{Agents: a, Now: time.Now}
+		whole := observe(t, b, leaving(), nil).Whole(nil)
+		holding := strings.Join(whole.Holding, ", ")
+		for _, says := range []string{"dir-a", "volume a", "has begun", where, v1alpha1.AnnotationRemove + "="} {
+			if !strings.Contains(holding, says) {
+				t.Errorf("%s: %q does not say %q", policy, holding, says)
+			}
+		}
+		for _, s := range whole.Steps {
+			if s.(nfs.Step).Volume == "a" {
+				t.Errorf("%s: %+v", policy, s)
+			}
+		}
 	}
 }
 
@@ -110,7 +162,7 @@ func TestDeletion_ofAShareThatNobodyReads(t *testing.T) {
 func free(backend.Step) error { return nil }
 
 func TestPerform_refusesWhatIsNotIts(t *testing.T) {
-	a := &agents{online: []string{"n1"}, reports: map[string]sharedvolume.Seen{"n1": fine}, records: onRecord(sharedvolume.Removing, "a")}
+	a := &agents{online: []string{"n1"}, reports: map[string]sharedvolume.Seen{"n1": fine}, records: neverMade(sharedvolume.Removing, "a")}
 	b := &Backend{Agents: a, Now: time.Now}
 	if _, err := b.Perform(t.Context(), "n1", backend.Checked([]backend.Step{backendtest.Step{Through: "n1"}}, free)); err == nil {
 		t.Error("a step of another backend was taken")
@@ -130,8 +182,8 @@ func TestPerform_refusesWhatIsNotIts(t *testing.T) {
 // failing are agents that are busy.
 type failing struct{ *agents }
 
-func (failing) RemoveDirectory(context.Context, string, sharedvolume.Share, string, sharedvolume.Policy) (sharedvolume.Removal, error) {
-	return sharedvolume.Removal{}, &decide.Fault{Kind: decide.FaultBusy, Message: "busy"}
+func (failing) AbandonDirectory(context.Context, string, sharedvolume.Share, string) error {
+	return &decide.Fault{Kind: decide.FaultBusy, Message: "busy"}
 }
 
 func TestDeletion_readsAgainAfterTheNextLook(t *testing.T) {

@@ -27,8 +27,8 @@ type Agents interface {
 	GetShare(ctx context.Context, node string, s sharedvolume.Share, prepare bool) (sharedvolume.Seen, error)
 	// ListDirectories returns a page of the records of the owner's volumes.
 	ListDirectories(ctx context.Context, node string, s sharedvolume.Share, token string) ([]sharedvolume.Directory, string, error)
-	// RemoveDirectory removes the directory of a volume, or a part of it. An empty policy leaves the choice to the record.
-	RemoveDirectory(ctx context.Context, node string, s sharedvolume.Share, name string, p sharedvolume.Policy) (sharedvolume.Removal, error)
+	// AbandonDirectory removes what is left of a volume that was never made, and refuses one that was.
+	AbandonDirectory(ctx context.Context, node string, s sharedvolume.Share, name string) error
 }
 
 // Backend looks at shares.

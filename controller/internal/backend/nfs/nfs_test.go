@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/nfs"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -68,15 +69,18 @@ func (a *agents) ListDirectories(_ context.Context, _ string, s sharedvolume.Sha
 	return a.records[i : i+1], next, nil
 }
 
-func (a *agents) RemoveDirectory(
-	_ context.Context, node string, _ sharedvolume.Share, name string, p sharedvolume.Policy,
-) (sharedvolume.Removal, error) {
-	if p != "" || !slices.Contains(a.online, node) {
-		return sharedvolume.Removal{}, fmt.Errorf("policy %q on node %q", p, node)
+func (a *agents) AbandonDirectory(_ context.Context, node string, _ sharedvolume.Share, name string) error {
+	if !slices.Contains(a.online, node) {
+		return fmt.Errorf("node %q", node)
+	}
+	for _, d := range a.records {
+		if d.Name == name && !d.NeverMade {
+			return &decide.Fault{Kind: decide.FaultPrecondition, Message: "volume " + name + " is left alone, for it was made"}
+		}
 	}
 	a.removed = append(a.removed, name)
 	a.records = slices.DeleteFunc(a.records, func(d sharedvolume.Directory) bool { return d.Name == name })
-	return sharedvolume.Removal{Done: true}, nil
+	return nil
 }
 
 func (a *agents) nodes() []string {

@@ -65,8 +65,9 @@ func (v *View) WithLeft(l *Left) *View {
 	return &out
 }
 
-// leave decides what becomes of what is left: a volume that was being made or removed when its PersistentVolume went is removed to the end.
-// A directory that was made holds the deletion up, and so does a share that nobody can read.
+// leave decides what becomes of what is left: what was begun of a volume that was never made is removed. A directory that was made holds the
+// deletion up, even if it is being removed: in the ordinary course a PersistentVolume is there until the removal is over, and somebody who
+// took it away may want what is left. So does a share that nobody can read.
 func (v *View) leave(out *backend.Whole) {
 	l := v.left
 	if l == nil || v.nfs.DeletionTimestamp.IsZero() || Volumes(v.world) > 0 || released(v.nfs) {
@@ -79,11 +80,11 @@ func (v *View) leave(out *backend.Whole) {
 		return
 	}
 	for _, r := range l.Records {
-		if r.State == sharedvolume.Made {
-			out.Holding = append(out.Holding, fmt.Sprintf("directory %q of volume %s, which has no PersistentVolume", r.Directory, r.Name))
+		if r.NeverMade || r.State == sharedvolume.Making {
+			out.Steps = append(out.Steps, Step{Node: l.Node, Share: l.Share, Volume: r.Name, Directory: r.Directory})
 			continue
 		}
-		out.Steps = append(out.Steps, Step{Node: l.Node, Share: l.Share, Volume: r.Name, Directory: r.Directory, State: r.State})
+		out.Holding = append(out.Holding, fmt.Sprintf("directory %q of volume %s, which has no PersistentVolume%s", r.Directory, r.Name, rest(r)))
 	}
 	if len(out.Holding) > 0 {
 		slices.Sort(out.Holding)
@@ -94,17 +95,27 @@ func (v *View) leave(out *backend.Whole) {
 	}
 }
 
+// rest says where what is left of a directory is whose removal has begun; empty while it has not.
+func rest(r sharedvolume.Directory) string {
+	switch {
+	case r.State != sharedvolume.Removing:
+		return ""
+	case r.OnDelete == sharedvolume.Delete:
+		return fmt.Sprintf(" and whose deletion has begun (what is left of it is in %s on the share, or still at its place)", r.Discarded())
+	}
+	return fmt.Sprintf(" and whose deletion (onDelete %s) has begun (it is at its place, or archived beside it)", r.OnDelete)
+}
+
 // maxNamed is how many directories are named, so that the way out is named as well.
 const maxNamed = 5
 
-// Step brings the removal of a directory to its end that nobody else asks for any more.
+// Step removes what is left of a volume that was never made.
 type Step struct {
 	// Node is the host that it runs on.
 	Node string
-	// Share and Volume say what is removed, Directory where it was.
+	// Share and Volume say what is removed, Directory where it was to be.
 	Share             sharedvolume.Share
 	Volume, Directory string
-	State             sharedvolume.State
 }
 
 var _ backend.Step = Step{}
@@ -118,7 +129,7 @@ func (s Step) Via() string { return s.Node }
 // Action returns the action of the step.
 func (s Step) Action() string { return v1alpha1.ActionFinishRemoval }
 
-// Destroys returns false: what is removed was given up before.
+// Destroys returns false: nobody was ever given what is removed.
 func (s Step) Destroys() bool { return false }
 
 // Vouches returns false: nobody has to vouch for anything.
@@ -136,7 +147,6 @@ func (s Step) Digest() string {
 func (s Step) API() v1alpha1.PlanStep {
 	return v1alpha1.PlanStep{
 		Action: s.Action(), Digest: s.Digest(),
-		Reason: fmt.Sprintf("The directory %q of volume %s was being %s when its PersistentVolume went.", s.Directory, s.Volume,
-			map[sharedvolume.State]string{sharedvolume.Making: "made", sharedvolume.Removing: "removed"}[s.State]),
+		Reason: fmt.Sprintf("The directory %q was being made for volume %s, which nobody was ever given.", s.Directory, s.Volume),
 	}
 }
