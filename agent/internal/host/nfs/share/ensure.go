@@ -82,7 +82,7 @@ func (o *owned) confirm(r record) (record, error) {
 	inode, err := o.root.inode(r.Directory)
 	switch {
 	case isMissing(err), isOther(err):
-		return record{}, fmt.Errorf("directory %q of volume %s is gone from the share: %w", r.Directory, r.Volume, sharedvolume.ErrState)
+		return record{}, o.lost(r)
 	case err != nil:
 		return record{}, err
 	case r.Tree != o.tree:

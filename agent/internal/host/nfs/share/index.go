@@ -107,6 +107,43 @@ func (o *owned) ousted(r record) error {
 	return err
 }
 
+// strayed refuses to call the directory of a volume gone that is out of sight under another volume's name: a rename that an agent asked for
+// while its way to the server was broken can arrive when that volume is gone and this one has its place. Only a person puts it back. In a copy
+// of the share nobody can tell, and what the removal itself moved and removed is gone.
+func (o *owned) strayed(r record) error {
+	if r.Tree != o.tree || r.Moved {
+		return nil
+	}
+	kept, err := o.keeps(r)
+	if err != nil {
+		return err
+	}
+	if !kept {
+		// Where another volume has the inode by now, the directory is gone, and what is found is that one's.
+		if _, held, err := o.holder(r.Inode); err != nil || held {
+			return err
+		}
+	}
+	found, err := o.removing.search("directory "+strconv.FormatUint(r.Inode, 10), func(l listed) bool { return l.inode == r.Inode })
+	switch {
+	case err != nil:
+		return ignoreMissing(err)
+	case found.name == r.key():
+		// Another agent moved it there since the caller looked.
+		return changed(r)
+	}
+	return fmt.Errorf("directory %q of volume %s is not gone: it is out of sight at %s/%s/%s, where a rename that came late took it for that of another volume. Move it back to %q: %w",
+		r.Directory, r.Volume, sharedvolume.MarkDirectory, removingDir, found.name, r.Directory, sharedvolume.ErrState)
+}
+
+// lost says that the directory of a volume is not at its place, and where it is if it strayed.
+func (o *owned) lost(r record) error {
+	if err := o.strayed(r); err != nil {
+		return err
+	}
+	return fmt.Errorf("directory %q of volume %s is gone from the share: %w", r.Directory, r.Volume, sharedvolume.ErrState)
+}
+
 // stays makes sure, right before a rename, that a name still is the volume's directory, and that no other agent went on with the removal.
 func (o *owned) stays(r record, in dir, name string) error {
 	inode, err := in.inode(name)

@@ -152,11 +152,14 @@ func (o *owned) discarded(r record) (dir, error) {
 }
 
 // inSight refuses to call the directory of a volume gone that is out of sight: another agent began to delete it at the same moment, and what was
-// written down of the removal says otherwise.
+// written down of the removal says otherwise, or it strayed.
 func (o *owned) inSight(r record) error {
 	trash, err := o.discarded(r)
+	if isMissing(err) {
+		return o.strayed(r)
+	}
 	if err != nil {
-		return ignoreMissing(err)
+		return err
 	}
 	trash.close()
 	return fmt.Errorf("the directory of volume %s is at %s/%s/%s, where it would be deleted, and it is to be kept: move it back to %q: %w",

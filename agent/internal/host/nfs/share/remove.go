@@ -228,6 +228,9 @@ func (o *owned) delete(r record, until time.Time, out *sharedvolume.Removal) err
 			r, trash, err = o.hide(r)
 		} else if trash, err = o.discarded(r); isMissing(err) {
 			// Looked for once more after its place: another agent may have moved it out of sight between the two looks.
+			if err = o.strayed(r); err != nil {
+				return err
+			}
 			if r.State == sharedvolume.Made {
 				out.Note = goneNote(r)
 			}

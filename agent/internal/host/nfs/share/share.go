@@ -228,7 +228,7 @@ func (s *Share) Find(t Target, name, directory string) (*os.File, error) {
 	d, err := s.root.open(r.Directory)
 	switch {
 	case isMissing(err), isOther(err):
-		return nil, fmt.Errorf("directory %q of volume %s is gone from the share: %w", r.Directory, name, sharedvolume.ErrState)
+		return nil, explain(o.lost(r))
 	case err != nil:
 		return nil, explain(err)
 	}
