@@ -148,14 +148,19 @@ func (b *Backend) inheritedBy(ctx context.Context, p spot, n decide.Node, c cand
 	return nil, nil //nolint:nilnil // absent is no error
 }
 
-// renamed reports whether an object stands for a volume or snapshot of that name under another node: it is that object's then.
+// renamed reports whether an object stands for a volume or snapshot of that name under another node: it is that object's then. It asks the API
+// server itself: a person made the object a moment ago perhaps, and what it stands for would be removed.
 func (b *Backend) renamed(ctx context.Context, id volumeid.ID, node, group string) (bool, error) {
 	now, err := volumeid.New(node, group, id.Name)
 	if err != nil {
 		return false, fmt.Errorf("name %s on node %s: %w", id.Name, node, err)
 	}
-	named, _, err := b.naming(ctx, spot{id: now})
-	return len(named) > 0, err
+	if id.IsSnapshot() {
+		named, err := b.contents().With(ctx, now.String())
+		return len(named) > 0, err
+	}
+	named, err := b.recordedAs(ctx, id.Name)
+	return slices.ContainsFunc(named, func(h home) bool { return h.id == now }), err
 }
 
 // removeFrom removes what a handle names from the group that another node has by now.

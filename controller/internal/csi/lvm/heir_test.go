@@ -1,6 +1,8 @@
 package lvm_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -9,11 +11,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"quarry.storage/quarry/agent/agenttest"
 	"quarry.storage/quarry/controller/internal/csi/frame/frametest"
+	"quarry.storage/quarry/controller/internal/csi/lvm"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/systemid"
+	"quarry.storage/quarry/pkg/volumeid"
 )
 
 // imported is a group of node-1 with a volume and a snapshot that was imported on node-2. Then node-1 joined anew, and has a group of that name
@@ -111,6 +116,44 @@ func TestDelete_imported(t *testing.T) {
 		})
 	}
 }
+
+// TestDelete_importedAndRenamed: a person renamed the volume a moment ago, and the cache does not have its new PersistentVolume yet. The deletion of
+// the old one removes nothing.
+func TestDelete_importedAndRenamed(t *testing.T) {
+	s := newImported(t)
+	behind := &cache{clusters: s.cache.clusters, members: s.cache.members}
+	s.recordIn("pv-2", "node-2/"+group+s.volume[len("node-1/"+group):], s.uuid)
+	b := &lvm.Backend{Reader: behind, Live: s.cache, Agents: s.pool}
+	if err := b.DeleteVolume(t.Context(), s.volume); err != nil {
+		t.Errorf("deletion under the name of before: %v", err)
+	}
+	s.keeps("node-2", s.volume)
+
+	b.Live = failing{}
+	if err := b.DeleteVolume(t.Context(), s.volume); !errors.Is(err, errSilent) {
+		t.Errorf("while the API server does not answer: %v", err)
+	}
+	s.keeps("node-2", s.volume)
+}
+
+// keeps expects that a node has what a handle names.
+func (s *imported) keeps(node, handle string) {
+	s.t.Helper()
+	id, err := volumeid.Parse(handle)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if left := s.agents[node].Volumes(group); !slices.ContainsFunc(left, func(v agenttest.Volume) bool { return v.Name == id.Name }) {
+		s.t.Errorf("%s is gone, left are %+v", handle, left)
+	}
+}
+
+var errSilent = errors.New("the API server does not answer")
+
+// failing is an API server that does not answer.
+type failing struct{ client.Reader }
+
+func (failing) List(context.Context, client.ObjectList, ...client.ListOption) error { return errSilent }
 
 // released adds the PersistentVolume of the volume, whose claim was deleted.
 func (s *imported) released(uuid string) {

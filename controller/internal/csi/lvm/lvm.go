@@ -36,7 +36,7 @@ type Agents interface {
 type Backend struct {
 	// Reader answers from the cache: Clusters, Members, StorageNodes and PersistentVolumes.
 	Reader client.Reader
-	// Live asks the API server itself, for VolumeSnapshotContents.
+	// Live asks the API server itself: for VolumeSnapshotContents, and for the PersistentVolumes on which a removal depends.
 	Live client.Reader
 	// Agents of the nodes.
 	Agents Agents
