@@ -92,13 +92,15 @@ func TestNode_filesystemLife(t *testing.T) {
 
 func TestNode_blockLife(t *testing.T) {
 	c, v, handle := newNode(t)
+	// It was zeroed when it was made.
+	v.Content = ""
 	for range 2 {
 		must(t, c.stage(t, handle, block()))
 		must(t, c.publish(t, handle, "pod/dev", block(), false))
 	}
 	c.wantMounts(t, "pod/dev")
 	if v.New || v.Content != "" {
-		t.Errorf("a new volume shows what was there before: %+v", v)
+		t.Errorf("a new volume is still new, or shows something: %+v", v)
 	}
 	v.Content = csitest.Garbage
 	stats, err := c.NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: handle, VolumePath: c.path(t, "pod/dev")})
@@ -360,7 +362,9 @@ func TestNode_markOfANewVolumeIsNotTrusted(t *testing.T) {
 		"raw content where only zeroes were":     {func(v *csitest.Volume) { v.New, v.Thin, v.Content = true, true, csitest.Garbage }, block(), codes.OK, true},
 		"any filesystem where only zeroes were":  {func(v *csitest.Volume) { v.New, v.Thin, v.UUID, v.Made = true, true, "other", 0 }, filesystem("ext4"), codes.OK, true},
 		"the remains of mkfs on a thin volume":   {func(v *csitest.Volume) { v.New, v.Thin, v.Content = true, true, csitest.Garbage }, filesystem("ext4"), codes.OK, false},
-		"what the disk showed before, raw":       {func(v *csitest.Volume) { v.New, v.Content = true, csitest.Garbage }, block(), codes.OK, false},
+		"raw content":                            {func(v *csitest.Volume) { v.New, v.Content = true, csitest.Garbage }, block(), codes.OK, true},
+		"an image that is older than the volume": {func(v *csitest.Volume) { v.New, v.UUID, v.Made = true, "other", 5 }, block(), codes.OK, true},
+		"younger than the volume, raw":           {func(v *csitest.Volume) { v.New, v.UUID = true, "other" }, block(), codes.FailedPrecondition, true},
 		"what the disk showed before, formatted": {func(v *csitest.Volume) { v.New, v.Content = true, csitest.Garbage }, filesystem("ext4"), codes.OK, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -42,6 +42,9 @@ type From struct {
 	New bool
 	// Zeroed is true for a volume that showed zeroes when it was made: whatever is on it was written since.
 	Zeroed bool
+	// RawZeroed is true for a volume that, if it is shown raw, showed zeroes when it was made, unless its storage gives that up: whatever is on
+	// it was written since. A filesystem that is made on it must not rely on that.
+	RawZeroed bool
 	// Thin is true for a volume that shares the space of a pool: what is discarded on it others can have.
 	Thin bool
 	// UUID is that of the filesystem that is made on the volume; no other volume has it. Empty when the source gives none.

@@ -26,8 +26,8 @@ func (c Contents) Unused(ctx context.Context, group string, v plan.Volume) error
 		return fmt.Errorf("volume %s in group %s: %w: %w", v.Name, group, plan.ErrUnsure, err)
 	}
 	from := recordedIn(csi.From{Path: d.Path}, v)
-	// One that may be shown raw was zeroed when it was made, so that all it holds was written since.
-	from.Zeroed = from.Zeroed || !v.FilesystemOnly && !v.Unzeroed
+	// Nothing is made on it that would rely on zeroes: what first use refuses to clear is not removed either.
+	from.Zeroed = from.Zeroed || from.RawZeroed
 	keep, err := used(from, have, true)
 	switch {
 	case err != nil:

@@ -66,20 +66,21 @@ func (s *Source) prepare(ctx context.Context, from csi.From, want csi.Access, m 
 
 // used reports whether a volume with the mark of a new one holds what is its own, so that nothing on it is written over: the filesystem that was
 // made on it, or anything at all that is no remainder of its making where it showed only zeroes at first. What may be another volume's is an
-// error. What is older than the volume was left over by an earlier one.
+// error. What is older than the volume was left over by an earlier one, or came with an image that somebody wrote on a raw device.
 func used(from csi.From, have fs.Content, block bool) (bool, error) {
+	written := block && from.RawZeroed
 	switch {
 	case have.Type == "" && !have.Unknown:
 		return false, nil
 	case have.Unknown:
 		// So does a call look that died while it made the filesystem.
-		return from.Zeroed && block, nil
+		return from.Zeroed && block || written, nil
 	case from.UUID != "" && have.UUID == from.UUID:
 		return !have.Unfinished, nil
 	case from.Zeroed:
 		return true, nil
 	case have.MadeUnix != 0 && from.MadeUnix != 0 && have.MadeUnix < from.MadeUnix:
-		return false, nil
+		return written, nil
 	}
 	return false, fmt.Errorf("it is marked as never used, and holds %s that is not known to be older than the volume: %w. "+
 		"docs/troubleshooting.md says what to do", have.Type, fs.ErrNotEmpty)

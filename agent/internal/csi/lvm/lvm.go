@@ -210,6 +210,7 @@ func (s *Source) Ready(ctx context.Context, v csi.Volume, want csi.Access) (csi.
 func recordedIn(from csi.From, v plan.Volume) csi.From {
 	from.New, from.UUID, from.MadeUnix = v.New, filesystemUUID(v.UUID), v.CreatedUnix
 	from.Thin, from.Zeroed = v.Pool != "", v.Pool != ""
+	from.RawZeroed = !v.FilesystemOnly && !v.Unzeroed
 	return from
 }
 
