@@ -2,6 +2,7 @@ package agenttest_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 )
 
 // TestZero_restoredMetadata: older metadata of LVM comes back, in which a volume still has to be zeroed that was used since. The agent leaves it
-// as it is, over a restart too. A call does not change that while something has the volume open.
+// as it is, over a restart too. A call that grows the volume is refused. One that makes it does not change that while something has the volume open.
 func TestZero_restoredMetadata(t *testing.T) {
 	const precious = "precious"
 	a := agenttest.New(t, agenttest.Options{})
@@ -47,6 +48,13 @@ func TestZero_restoredMetadata(t *testing.T) {
 	still("after the metadata came back")
 	a.Restart(t)
 	still("after a restart of the agent")
+	_, err = agentv1.NewLogicalVolumeServiceClient(a.Dial(t)).ResizeLogicalVolume(t.Context(), &agentv1.ResizeLogicalVolumeRequest{
+		Group: "vg", OwnerUid: "uid", Name: "raw", Id: "id", SizeBytes: 40 << 20, Zeroing: agentv1.Zeroing_ZEROING_ALL,
+	})
+	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "a person takes these tags off") {
+		t.Errorf("growth of a volume that is new by its tags: %v", err)
+	}
+	still("after its growth was asked for")
 	a.OpenVolume("vg", "raw")
 	if err := create(); status.Code(err) != codes.Aborted {
 		t.Errorf("call on a volume that is open: %v", err)

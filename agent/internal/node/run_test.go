@@ -145,6 +145,42 @@ func TestRun_resumes(t *testing.T) {
 	})
 }
 
+// TestRun_zeroesNoMoreThanWasAskedFor: a volume that is open when a call asks for it, is not zeroed any more if it is closed after calls ceased to wait
+// for it. A call that waits for what a volume grows by is no reason to zero the volume.
+func TestRun_zeroesNoMoreThanWasAskedFor(t *testing.T) {
+	const zeroes = "zero vg/v from byte 0 to 4194304"
+	unzeroed := ownGroup(func(g *plan.Group) {
+		g.LogicalVolumes = []plan.Volume{{Name: "v", ID: "id", UUID: "lv", SizeBytes: 4 << 20, New: true, Unzeroed: true, Active: true, Open: true}}
+	})
+	closed := ownGroup(func(g *plan.Group) {
+		g.LogicalVolumes = slices.Clone(unzeroed.LogicalVolumes)
+		g.LogicalVolumes[0].Open = false
+	})
+	zeroed := `replace tag "quarry.storage/unzeroed=0" of vg/v by ""`
+	for name, tt := range map[string]struct {
+		asks  plan.Volume
+		after time.Duration
+		did   []string
+	}{
+		"closed while it is waited for": {plan.Volume{ID: "id"}, zeroAsked - 2*zeroInUse, []string{zeroes, zeroed}},
+		"closed later":                  {plan.Volume{ID: "id"}, zeroAsked + 2*zeroInUse, nil},
+		"its tail only is waited for":   {plan.Volume{TailOf: "id"}, zeroInUse, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := &nodeStub{snapshot: plan.Snapshot{Groups: []plan.Group{unzeroed}}}
+			n.perform = func(*plan.Snapshot, plan.Plan) error { return nil }
+			whileRunning(t, n, func(e *Engine) {
+				e.zero.ask("id", awaited(tt.asks))
+				time.Sleep(tt.after)
+				n.becomes(e, closed)
+				time.Sleep(zeroInUse)
+				synctest.Wait()
+				n.did(t, name, tt.did...)
+			})
+		})
+	}
+}
+
 // TestRun_measuresPools: a pool of which nobody knows how full it is is activated, with longer pauses while that fails, and then left alone: a person
 // may deactivate it for a repair.
 func TestRun_measuresPools(t *testing.T) {

@@ -14,13 +14,13 @@ import (
 // CreateVolume makes a volume, and returns it with the UUID of its group once nobody can read there what another wrote. It waits a moment for
 // that: plan.ErrUnzeroed.
 func (e *Engine) CreateVolume(ctx context.Context, want volume.Spec) (made plan.Volume, groupUUID string, err error) {
-	p, err := e.whenZeroed(ctx, want, volume.Create)
+	p, err := e.whenZeroed(ctx, want, volume.Create, awaited(plan.Volume{ID: want.ID}))
 	return p.Volume, p.GroupUUID, err
 }
 
-// ResizeVolume makes a volume larger, and returns it. It waits as CreateVolume does.
+// ResizeVolume makes a volume larger, and returns it. It waits as CreateVolume does, and lets nothing be zeroed but what the volume grows by.
 func (e *Engine) ResizeVolume(ctx context.Context, want volume.Spec) (plan.Volume, error) {
-	p, err := e.whenZeroed(ctx, want, volume.Resize)
+	p, err := e.whenZeroed(ctx, want, volume.Resize, awaited(plan.Volume{TailOf: want.ID}))
 	return p.Volume, err
 }
 

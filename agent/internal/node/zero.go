@@ -34,7 +34,7 @@ type zeroer struct {
 	work  sync.WaitGroup
 
 	mu      sync.Mutex
-	asked   map[string]time.Time // when a call waited for a volume, by the volume's id
+	asked   map[string]time.Time // when a call waited for a volume or a tail, by what awaited returns
 	tasks   map[string]*zeroTask // by the UUID of the group and the name of the volume
 	stopped map[string]int       // volumes that must not be zeroed now, by id
 }
@@ -53,11 +53,19 @@ func newZeroer() *zeroer {
 	}
 }
 
-// ask notes that a call waits for a volume.
-func (z *zeroer) ask(id string) {
+// awaited is what a call waits for. One that waits for the tail of a volume is no reason to zero the volume.
+func awaited(v plan.Volume) string {
+	if v.TailOf != "" {
+		return plan.TagTailOf + v.TailOf
+	}
+	return plan.TagVolume + v.ID
+}
+
+// ask notes that a call waits for a volume of that id, or for its tail.
+func (z *zeroer) ask(id, what string) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	z.asked[id] = time.Now()
+	z.asked[what] = time.Now()
 	for _, t := range z.tasks {
 		if t.id == id {
 			return
@@ -69,12 +77,20 @@ func (z *zeroer) ask(id string) {
 	}
 }
 
-// begin reports whether the caller is to zero the volume: a call waits for it, nobody zeroes it, and it is not stopped. One call is a reason to
-// do so once.
-func (z *zeroer) begin(ctx context.Context, key, id string) (_ context.Context, end func(), ok bool) {
+// isAsked reports whether a call waits for a volume or a tail.
+func (z *zeroer) isAsked(what string) bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	if z.tasks[key] != nil || z.stopped[id] > 0 || time.Since(z.asked[id]) >= zeroAsked {
+	return time.Since(z.asked[what]) < zeroAsked
+}
+
+// begin reports whether the caller is to zero the volume: a call waits for it, nobody zeroes it, and it is not stopped. One call is a reason to
+// do so once.
+func (z *zeroer) begin(ctx context.Context, key, id, what string) (_ context.Context, end func(), ok bool) {
+	asked := z.isAsked(what)
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if z.tasks[key] != nil || z.stopped[id] > 0 || !asked {
 		return nil, nil, false
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -86,7 +102,7 @@ func (z *zeroer) begin(ctx context.Context, key, id string) (_ context.Context, 
 		cancel()
 		close(t.done)
 		delete(z.tasks, key)
-		delete(z.asked, id)
+		delete(z.asked, what)
 	}, true
 }
 
@@ -121,8 +137,8 @@ func (z *zeroer) stop(ctx context.Context, id string) (release func(), err error
 	return release, nil
 }
 
-// whenZeroed is changeVolume that waits a moment for what has to be zeroed first.
-func (e *Engine) whenZeroed(ctx context.Context, want volume.Spec, decide volume.Decide) (volume.Plan, error) {
+// whenZeroed is changeVolume that waits a moment for what has to be zeroed first. It lets nothing else be zeroed.
+func (e *Engine) whenZeroed(ctx context.Context, want volume.Spec, decide volume.Decide, what string) (volume.Plan, error) {
 	patient, cancel := context.WithTimeout(ctx, zeroPatience)
 	defer cancel()
 	for {
@@ -130,7 +146,7 @@ func (e *Engine) whenZeroed(ctx context.Context, want volume.Spec, decide volume
 		if !errors.Is(err, plan.ErrUnzeroed) {
 			return p, err
 		}
-		e.zero.ask(want.ID)
+		e.zero.ask(want.ID, what)
 		if !e.zeroedSoon(patient, want.ID) {
 			return p, err
 		}
@@ -179,7 +195,7 @@ func (e *Engine) zeroSeen(ctx context.Context, s plan.Snapshot) bool {
 		}
 		for _, v := range volume.Unzeroed(g) {
 			id := v.ID + v.TailOf
-			task, end, ok := e.zero.begin(ctx, g.UUID+"/"+v.Name, id)
+			task, end, ok := e.zero.begin(ctx, g.UUID+"/"+v.Name, id, awaited(v))
 			if !ok {
 				// What is stopped is removed, or looked at again.
 				well = well && !e.zero.isStopped(id)
@@ -187,7 +203,7 @@ func (e *Engine) zeroSeen(ctx context.Context, s plan.Snapshot) bool {
 			}
 			e.zero.work.Go(func() {
 				defer end()
-				e.zeroUntilDone(task, g, v.Name)
+				e.zeroUntilDone(task, g, v)
 			})
 		}
 	}
@@ -201,18 +217,22 @@ func (z *zeroer) isStopped(id string) bool {
 	return z.stopped[id] > 0
 }
 
-// zeroUntilDone zeroes a volume, and tries again what fails.
-func (e *Engine) zeroUntilDone(ctx context.Context, g plan.Group, name string) {
-	log := logr.FromContextOrDiscard(ctx).WithValues("volumeGroup", g.Name, "volume", name)
+// zeroUntilDone zeroes a volume, and tries again what fails. One that is open is not waited for after calls ceased to wait for it: whoever uses it may
+// close it later, and what is on it is that user's.
+func (e *Engine) zeroUntilDone(ctx context.Context, g plan.Group, v plan.Volume) {
+	log := logr.FromContextOrDiscard(ctx).WithValues("volumeGroup", g.Name, "volume", v.Name)
 	log.V(1).Info("Zeroing volume")
 	for {
-		err := e.zeroVolume(ctx, g, name)
+		err := e.zeroVolume(ctx, g, v.Name)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
 		log.Error(err, "Zeroing volume")
 		pause := e.hub.blindPeriod
 		if errors.Is(err, plan.ErrInUse) {
+			if !e.zero.isAsked(awaited(v)) {
+				return
+			}
 			pause = min(pause, zeroInUse)
 		}
 		select {

@@ -59,6 +59,8 @@ var (
 	ErrDamaged = errors.New("the thin pool is damaged")
 	// ErrUnseen: a group that lacks a device does not show the volume.
 	ErrUnseen error = unseenError{}
+	// ErrRestored: the volume of a claim carries the tags of one that nobody may have used yet. It is also ErrUnsure: a person says what it holds.
+	ErrRestored error = restoredError{}
 	// ErrUsageUnknown: how full the thin pool is cannot be told at the moment, so nothing is put into it.
 	ErrUsageUnknown = errors.New("how full the thin pool is is not known")
 	// ErrUnzeroed: the volume, or what it grows by, has to be zeroed first. The work goes on by itself.
@@ -128,6 +130,16 @@ type unseenError struct{}
 func (unseenError) Error() string { return ErrPartial.Error() + ", and may know more" }
 
 func (unseenError) Is(target error) bool { return target == ErrPartial || target == ErrUnsure }
+
+// restoredError is also ErrUnsure: nobody but a person can tell whether the volume holds data.
+type restoredError struct{}
+
+func (restoredError) Error() string {
+	return "it has a claim, and carries the tags of a volume that nobody used yet, so that all of it would be zeroed: older metadata of LVM came back. " +
+		"Nothing is done to it before a person takes these tags off, as docs/troubleshooting.md says under VolumeLost"
+}
+
+func (restoredError) Is(target error) bool { return target == ErrUnsure }
 
 // HasVolumesError names the volumes that keep a group.
 type HasVolumesError struct {

@@ -104,14 +104,16 @@ func DiscardNext(group string, p Plan, from int64) plan.Plan {
 	})
 }
 
-// resize is Resize of a volume that is at work.
+// resize is Resize of a volume that is at work. One that is still to be zeroed as a whole was never given to a claim, or older metadata of it came back:
+// that is refused, and only what it grows by is zeroed.
 func resize(s plan.Snapshot, want Spec) (Plan, error) {
 	g, v, err := present(s, want)
 	switch {
 	case err != nil:
 		return Plan{}, err
 	case v.ToZero():
-		return Plan{Volume: v, Unfinished: progress(v)}, nil
+		// A claim gets its volume once that is zeroed, and only what has a claim grows.
+		return Plan{}, fmt.Errorf("volume %s in group %s: %w", v.Name, g.Name, plan.ErrRestored)
 	case v.SizeBytes >= want.SizeBytes:
 		return g.withoutTail(v), nil
 	case v.Snapshot:

@@ -54,7 +54,6 @@ func TestZero_nothingIsShownBefore(t *testing.T) {
 		"a new thin volume":               {do: Create, want: volume("new", 40, zero(ZeroAll), func(w *Spec) { w.Pool = "pool" }), steps: []string{"create volume vg/new of 41943040 bytes in pool pool"}},
 		"a volume that exists, half done": {group: edited(unfinished), do: Create, want: lin(100, ZeroAll), says: "8388608 of 104857600"},
 		"a volume that somebody uses":     {group: edited(func(v *plan.Volume) { unfinished(v); v.New = false }), do: Create, want: lin(100, ZeroAll)},
-		"growing before it is zeroed":     {group: edited(unfinished), do: Resize, want: lin(140, ZeroAll), says: "8388608 of 104857600"},
 		"growing":                         {do: Resize, want: lin(140, ZeroAll), steps: []string{"create volume TAIL of 41943040 bytes"}, says: "volume lin grows"},
 		"growing a volume of before":      {do: Resize, want: lin(140, ZeroRaw), steps: []string{"create volume TAIL of 41943040 bytes"}, says: "volume lin grows"},
 		"growing a filesystem": {
@@ -94,6 +93,33 @@ func TestZero_nothingIsShownBefore(t *testing.T) {
 				t.Errorf("unfinished: %v, want %q", p.Unfinished, tt.says)
 			}
 		})
+	}
+}
+
+// TestZero_growsNothingThatIsNew: a volume that has a claim is zeroed. If its tags say otherwise older metadata of LVM came back, and nothing is asked
+// for, whatever it is to grow by. One that somebody used grows all the same.
+func TestZero_growsNothingThatIsNew(t *testing.T) {
+	for name, tt := range map[string]struct {
+		group func(*plan.Group)
+		mib   int64
+		want  error
+	}{
+		"it grows":                           {edited(unfinished), 140, plan.ErrUnsure},
+		"it has its size":                    {edited(unfinished), 100, plan.ErrUnsure},
+		"it is not known to be new any more": {edited(func(v *plan.Volume) { unfinished(v); v.New = false }), 140, nil},
+		"with a tail, half done": {func(g *plan.Group) {
+			edited(unfinished)(g)
+			withTail(unfinished)(g)
+		}, 140, plan.ErrUnsure},
+	} {
+		for _, z := range []Zero{ZeroNothing, ZeroAll, ZeroRaw} {
+			g := stocked()
+			tt.group(&g)
+			p, err := Resize(plan.Snapshot{Groups: []plan.Group{g}}, volume("lin", tt.mib, zero(z)))
+			if !errors.Is(err, tt.want) || errors.Is(err, plan.ErrUnzeroed) || tt.want != nil && (len(p.Steps) > 0 || p.Unfinished != nil) {
+				t.Errorf("%s, zeroing %d: %q, %v, %v", name, z, lines(p.Plan), p.Unfinished, err)
+			}
+		}
 	}
 }
 
