@@ -3,12 +3,14 @@ package agenttest_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"quarry.storage/quarry/agent/agenttest"
+	"quarry.storage/quarry/agent/internal/plan"
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
@@ -88,7 +90,8 @@ func TestDiscard_refused(t *testing.T) {
 // TestDiscard_unsupported: a disk that cannot discard keeps no volume from being removed.
 func TestDiscard_unsupported(t *testing.T) {
 	d := newDiscarder(t)
-	d.FailAt(1, errors.New("operation not supported"))
+	// The first step says on the volume that its removal began.
+	d.FailAt(2, errors.New("operation not supported"))
 	if err := d.remove(true); err != nil {
 		t.Fatal(err)
 	}
@@ -98,5 +101,42 @@ func TestDiscard_unsupported(t *testing.T) {
 	d.create("v2")
 	if !slices.Contains(d.ReadVolume("vg", "v2"), gone) {
 		t.Error("the disk discarded: nothing was refused")
+	}
+}
+
+// TestDiscard_killed: an agent that dies while it discards leaves a volume with holes, which does not grow and is not given to anybody, also after the
+// agent was started anew. Its removal goes on, from wherever it was.
+func TestDiscard_killed(t *testing.T) {
+	for name, steps := range map[string]int{"before the first discard": 1, "after it": 2} {
+		t.Run(name, func(t *testing.T) {
+			d := newDiscarder(t)
+			d.CrashAfter(steps)
+			if err := d.remove(true); err == nil {
+				t.Fatal("removed by an agent that died before")
+			}
+			d.Restart(t)
+			if left := d.Volumes("vg"); len(left) != 1 || !left[0].Removing {
+				t.Fatalf("left: %+v", left)
+			}
+			_, err := d.volumes().ResizeLogicalVolume(t.Context(), &agentv1.ResizeLogicalVolumeRequest{
+				Group: "vg", OwnerUid: "uid", Name: "v1", Id: "id-v1", SizeBytes: 700 << 20,
+			})
+			if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), plan.TagRemoving) {
+				t.Errorf("grown: %v", err)
+			}
+			_, err = d.volumes().CreateLogicalVolume(t.Context(), &agentv1.CreateLogicalVolumeRequest{
+				Group: "vg", OwnerUid: "uid", Name: "v1", Id: "id-v1", SizeBytes: 600 << 20,
+			})
+			if status.Code(err) != codes.FailedPrecondition {
+				t.Errorf("made again: %v", err)
+			}
+			if err := d.remove(true); err != nil {
+				t.Fatal(err)
+			}
+			d.create("v2")
+			if slices.Contains(d.ReadVolume("vg", "v2"), gone) {
+				t.Error("the disk keeps what was written")
+			}
+		})
 	}
 }

@@ -18,8 +18,8 @@ type Volume struct {
 	// Pool is empty for a linear volume.
 	Pool, Source string
 	Snapshot     bool
-	// New is true until the first use.
-	New bool
+	// New is true until the first use, Removing once the removal began.
+	New, Removing bool
 	// Unzeroed is true until it reads as zero, which it does up to ZeroedBytes.
 	Unzeroed    bool
 	ZeroedBytes int64
@@ -239,7 +239,7 @@ func (h *Host) observeVolumes(g *group, out plan.Group) plan.Group {
 	for _, v := range g.volumes {
 		out.LogicalVolumes = append(out.LogicalVolumes, plan.Volume{
 			Name: v.Name, ID: v.ID, UUID: g.volumeUUID(v), SizeBytes: v.SizeBytes, Pool: v.Pool, Source: v.Source,
-			Snapshot: v.Snapshot, New: v.New, Unzeroed: v.Unzeroed, ZeroedBytes: v.ZeroedBytes, FilesystemOnly: v.FilesystemOnly,
+			Snapshot: v.Snapshot, New: v.New, Removing: v.Removing, Unzeroed: v.Unzeroed, ZeroedBytes: v.ZeroedBytes, FilesystemOnly: v.FilesystemOnly,
 			TailOf: v.TailOf, Extents: h.located(v),
 			Active: v.Active, Open: h.open(v), Suspended: v.Suspended, Stale: h.stale(g, v), Health: h.health(g, v), CreatedUnix: v.created,
 			DeviceID: v.created - firstCreated + 1,

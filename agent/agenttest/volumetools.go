@@ -25,7 +25,9 @@ func (s session) performOnVolume(ctx context.Context, step plan.Step) error {
 	case volumeplan.RefreshLV:
 		return s.refreshLV(ctx, st)
 	case volumeplan.SettleLV:
-		return s.settleLV(ctx, st)
+		return s.retagLV(ctx, st.Group, st.Name, st.Tag, func(v *volume) { v.New = false })
+	case volumeplan.MarkRemoving:
+		return s.retagLV(ctx, st.Group, st.Name, st.Tag, func(v *volume) { v.Removing = true })
 	case volumeplan.ZeroLV:
 		return s.zeroLV(ctx, st)
 	case volumeplan.DiscardLV:
@@ -184,11 +186,11 @@ func (s session) refreshLV(ctx context.Context, step volumeplan.RefreshLV) error
 	})
 }
 
-// settleLV passes over a volume that is not ours.
-func (s session) settleLV(ctx context.Context, step volumeplan.SettleLV) error {
-	return s.lenient(ctx, "lvchange", step.Group, func(g *group) error {
-		if v := g.tagged(step.Name, step.Tag); v != nil {
-			v.New = false
+// retagLV passes over a volume that is not ours.
+func (s session) retagLV(ctx context.Context, of plan.GroupRef, name, tag string, change func(*volume)) error {
+	return s.lenient(ctx, "lvchange", of, func(g *group) error {
+		if v := g.tagged(name, tag); v != nil {
+			change(v)
 		}
 		return nil
 	})

@@ -126,6 +126,7 @@ func Volumes(t *testing.T, node Node) {
 		{"a thin pool of which nothing is left is not repaired", ruinedPool},
 		{"nobody reads what another wrote", nobodyReadsOthers},
 		{"a volume that is being zeroed can be removed", zeroingGoesWithVolume},
+		{"a volume whose removal began is removed, and nothing else", removalIsRemembered},
 	})
 }
 

@@ -174,22 +174,49 @@ func discardingSurvives(s *suite) {
 			s.must("create", err)
 			s.WriteVolume(s.T, groupName, name, others)
 		}
-		return func() error {
-			return patient(func() error {
-				_, err := s.volumes().DeleteLogicalVolume(s.ctx(), &agentv1.DeleteLogicalVolumeRequest{
-					Group: groupName, OwnerUid: owner, Name: "v1", Id: "node/v1", Discard: true,
-				})
-				return err
-			})
-		}
+		return s.discard
 	}, func() {
 		s.reads("beside", true)
 		if g := s.group(); len(g.GetLogicalVolumes()) != 1 || g.GetSizeBytes()-g.GetFreeBytes() != 20*mib {
 			s.Errorf("left in the group: %v", g)
 		}
 	})
-	if steps < 2 {
-		s.Errorf("the call has %d steps: to discard and to remove are two", steps)
+	if steps < 3 {
+		s.Errorf("the call has %d steps: to mark, to discard and to remove are three", steps)
+	}
+}
+
+// discard removes the volume "v1", which is discarded before.
+func (s *suite) discard() error {
+	return patient(func() error {
+		_, err := s.volumes().DeleteLogicalVolume(s.ctx(), &agentv1.DeleteLogicalVolumeRequest{
+			Group: groupName, OwnerUid: owner, Name: "v1", Id: "node/v1", Discard: true,
+		})
+		return err
+	})
+}
+
+// removalIsRemembered: an agent that dies before it discards leaves a volume that is good for nothing but its removal.
+func removalIsRemembered(s *suite) {
+	if !s.Activates() {
+		s.Skip("this kernel has no device-mapper, so nothing can be activated; make conformance runs it on one that has")
+	}
+	s.stage()
+	_, err := s.create(volumeSpec("v1", 20))
+	s.must("create", err)
+	s.Crash(1, true)
+	if s.discard() == nil {
+		s.Errorf("the volume is removed before anything says that its removal began")
+	}
+	s.Crash(0, false)
+	s.Restart(s.T)
+	before := s.Steps()
+	s.refused("grow", s.growZeroed(40, agentv1.Zeroing_ZEROING_UNSPECIFIED), codes.FailedPrecondition, before)
+	_, err = s.create(volumeSpec("v1", 20))
+	s.refused("create", err, codes.FailedPrecondition, before)
+	s.must("delete", s.discard())
+	if g := s.group(); len(g.GetLogicalVolumes()) != 0 {
+		s.Errorf("left in the group: %v", g)
 	}
 }
 

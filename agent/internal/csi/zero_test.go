@@ -1,6 +1,7 @@
 package csi_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -40,6 +41,39 @@ func TestNode_showsNothingOfOthers(t *testing.T) {
 			v.Unzeroed, v.FilesystemOnly = false, false
 			must(t, c.stage(t, handle, tt.want))
 			must(t, c.publish(t, handle, "pod/dev", tt.want, false))
+		})
+	}
+}
+
+// TestNode_showsNoVolumeThatIsRemoved: a volume whose removal began may have holes. It is neither staged nor published, also after a restart, and
+// the error says what to do. Once a person took the tag off it is used again.
+func TestNode_showsNoVolumeThatIsRemoved(t *testing.T) {
+	for name, want := range map[string]*csi.VolumeCapability{"raw": block(), "filesystem": filesystem("ext4")} {
+		t.Run(name, func(t *testing.T) {
+			c, v, handle := newNode(t)
+			must(t, c.stage(t, handle, want))
+			must(t, c.unstage(t, handle))
+			v.Data, v.Removing = "written", true
+			for range 2 {
+				err := c.stage(t, handle, want)
+				wantCode(t, err, codes.FailedPrecondition)
+				if err == nil || !strings.Contains(err.Error(), "take the tag quarry.storage/removing off") {
+					t.Errorf("the error is %v", err)
+				}
+				if want.GetBlock() != nil && v.Active {
+					// Nothing on the node tells that a raw device was staged.
+					wantCode(t, c.publish(t, handle, "pod/dev", want, false), codes.FailedPrecondition)
+				}
+				c.stop()
+				c.host.Restart()
+				c = start(t, c.host)
+			}
+			c.wantMounts(t)
+			if v.Active || v.Data != "written" {
+				t.Errorf("the volume was touched: %+v", v)
+			}
+			v.Removing = false
+			must(t, c.stage(t, handle, want))
 		})
 	}
 }

@@ -58,7 +58,7 @@ func volumes(g plan.Group, lvs []lvm.LV) plan.Group {
 		seen := plan.Volume{
 			Name: v.Name, ID: valueOf(v.Tags, plan.TagVolume), UUID: v.UUID, SizeBytes: v.SizeBytes, Pool: v.Pool, Source: sourceOf(v),
 			Snapshot: slices.Contains(v.Tags, plan.TagSnapshot), New: slices.Contains(v.Tags, plan.TagNew),
-			TailOf: valueOf(v.Tags, plan.TagTailOf), FilesystemOnly: slices.Contains(v.Tags, plan.TagFilesystemOnly),
+			Removing: slices.Contains(v.Tags, plan.TagRemoving), TailOf: valueOf(v.Tags, plan.TagTailOf), FilesystemOnly: slices.Contains(v.Tags, plan.TagFilesystemOnly),
 			Active: v.Active, Open: v.Open, Suspended: v.Suspended, Health: v.Health, CreatedUnix: v.CreatedUnix,
 		}
 		seen.ZeroedBytes, seen.Unzeroed = zeroed(v.Tags)

@@ -42,3 +42,13 @@ func TestPool_begunAnew(t *testing.T) {
 		t.Errorf("%q", got.Damage)
 	}
 }
+
+// TestVolumes_removing: that the removal of a volume began is read from its tag.
+func TestVolumes_removing(t *testing.T) {
+	for _, tags := range [][]string{{plan.TagVolume + "id"}, {plan.TagVolume + "id", plan.TagRemoving}} {
+		g := volumes(plan.Group{}, []lvm.LV{{Name: "v", Tags: tags}})
+		if v := g.LogicalVolumes[0]; v.ID != "id" || v.Removing != (len(tags) > 1) {
+			t.Errorf("%q: %+v", tags, v)
+		}
+	}
+}

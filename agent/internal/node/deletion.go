@@ -59,8 +59,8 @@ func (e *Engine) changeClosed(ctx context.Context, want volume.Spec, decide volu
 const discardPatience = 20 * time.Second
 
 // discard has the disks forget a volume that may be removed now. A device that cannot, or fails at it, keeps no volume from being removed. It
-// does not hold the lock of the group, so that others work on that meanwhile. How far it is is remembered for the next call; after a death of
-// the agent it begins anew.
+// does not hold the lock of the group, so that others work on that meanwhile. That it began is on the volume before. How far it is is remembered for the
+// next call; after a death of the agent it begins anew.
 func (e *Engine) discard(ctx context.Context, want volume.Spec) error {
 	var p volume.Plan
 	_, err := e.changeClosed(ctx, want, func(seen plan.Snapshot, want volume.Spec) (_ volume.Plan, err error) {

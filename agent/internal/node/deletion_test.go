@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -63,4 +64,34 @@ func TestEngine_DeleteVolume_waitsForAShortLook(t *testing.T) {
 			}
 		})
 	})
+}
+
+// TestEngine_DeleteVolume_marksOnlyWhatIsClosed: what is remembered of a volume may be of before its use. One that somebody has open by now gets no tag
+// that keeps it from being used, and one that is closed gets it before it is discarded.
+func TestEngine_DeleteVolume_marksOnlyWhatIsClosed(t *testing.T) {
+	want := volume.Spec{Group: "vg", OwnerUID: "uid", Name: "v", ID: "id", Discard: true}
+	known := []plan.Volume{{Name: "v", ID: "id", UUID: "lv-uuid", SizeBytes: 4 << 20, Active: true}}
+	open := report(ownerTag, strings.Replace(row("id"), `"lv_device_open":"0"`, `"lv_device_open":"1"`, 1))
+	for name, tt := range map[string]struct {
+		script []run.Step
+		marks  bool
+	}{
+		"open":   {slices.Repeat([]run.Step{open}, int(openPatience/openPause)+2), false},
+		"closed": {[]run.Step{open, report(ownerTag, row("id")), failed("the test ends here")}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, fake, _ := lvmEngine(t, known, tt.script...)
+				if err := e.DeleteVolume(t.Context(), want); err == nil || errors.Is(err, plan.ErrOpen) == tt.marks {
+					t.Errorf("%v", err)
+				}
+				for i, c := range fake.Calls() {
+					marks := strings.Contains(strings.Join(c.Args, " "), "--addtag "+plan.TagRemoving)
+					if marks != (tt.marks && i == len(fake.Calls())-1) || !marks && c.Args[0] != "fullreport" {
+						t.Errorf("command %d is %q", i, c.Args)
+					}
+				}
+			})
+		})
+	}
 }

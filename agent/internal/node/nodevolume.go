@@ -47,7 +47,7 @@ func (e *Engine) LookupVolume(ctx context.Context, want volume.Spec) (plan.Volum
 
 // settledVolume reports whether a volume is ours, known by the UUID that LVM gave it, and needs nothing but to be activated.
 func settledVolume(v plan.Volume) bool {
-	return v.ID != "" && v.UUID != "" && !v.New && !v.Snapshot && !v.Suspended && !v.Stale && v.Health == ""
+	return v.ID != "" && v.UUID != "" && !v.New && !v.Removing && !v.Snapshot && !v.Suspended && !v.Stale && v.Health == ""
 }
 
 // look observes the groups of a name afresh. Calls at the same time share one report.

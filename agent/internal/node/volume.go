@@ -121,6 +121,9 @@ func guarded(p plan.Plan) bool {
 		switch step := step.(type) {
 		case volume.CreateLV:
 			made = true
+		case volume.MarkRemoving:
+			// LVM does not look whether somebody has the volume open.
+			return false
 		case volume.ExtendLV:
 			if !made {
 				return false

@@ -217,6 +217,11 @@ func wanted(s Snapshot, want GroupSpec) ([]Device, error) {
 	return out, errors.Join(errs...)
 }
 
+// Ref is what the steps on volumes need to know about their group.
+func (g Group) Ref() GroupRef {
+	return GroupRef{Name: g.Name, Tag: quarry.TagCluster + g.OwnerUID, Devices: g.paths()}
+}
+
 // paths are the devices of the group that are present.
 func (g Group) paths() []string {
 	var out []string

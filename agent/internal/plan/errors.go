@@ -67,6 +67,9 @@ var (
 	ErrUnzeroed = errors.New("being zeroed, so that nobody reads what another wrote")
 	// ErrUndiscarded: the volume is being discarded before it is removed. Whoever wants that repeats the call.
 	ErrUndiscarded = errors.New("being discarded before it is removed")
+	// ErrRemoving: the removal of the volume began with discards. It may be removed only, until a person takes TagRemoving off.
+	ErrRemoving = errors.New("its removal began, and its disks may have discarded a part of what it held, so that it is not used any more. " +
+		"Restore its data to a new volume; to look at what is left, take the tag " + TagRemoving + " off, as docs/troubleshooting.md says")
 	// ErrFilesystemOnly: nobody zeroed the volume, so it is not shown raw.
 	ErrFilesystemOnly = errors.New("was made for a filesystem, and holds what others wrote below it")
 	// ErrSectorSizes: the devices of a group would differ in the size of a logical sector.

@@ -30,6 +30,8 @@ const (
 	TagTail = quarry.Group + "/tail"
 	// TagTailOf is the prefix of the tag of a tail that names its volume by its id.
 	TagTailOf = quarry.Group + "/tail-of="
+	// TagRemoving marks a volume whose removal began, so that its disks may have discarded a part of it. A person may take it off.
+	TagRemoving = quarry.Group + "/removing"
 	// TagPool marks a thin pool.
 	TagPool = quarry.Group + "/pool"
 )
@@ -198,6 +200,8 @@ type Volume struct {
 	Snapshot bool
 	// New is true for a volume that was made empty and not used yet: what it holds is left over from others.
 	New bool
+	// Removing is true once its removal began: a part of what it held may be gone.
+	Removing bool
 	// Unzeroed is true for a volume that has to read as zero before anybody uses it, and does so up to ZeroedBytes only; FilesystemOnly for one
 	// that is never shown raw, because nobody zeroed it.
 	Unzeroed, FilesystemOnly bool
@@ -277,11 +281,6 @@ func (g Group) Pool(name string) (Pool, bool) {
 		}
 	}
 	return Pool{}, false
-}
-
-// Ref is what the steps on volumes need to know about their group.
-func (g Group) Ref() GroupRef {
-	return GroupRef{Name: g.Name, Tag: quarry.TagCluster + g.OwnerUID, Devices: g.paths()}
 }
 
 // Named fills Volumes with the names of everything that keeps the group: all volumes, and pools that are not ours.

@@ -46,6 +46,7 @@ var codeOf = []struct {
 	{plan.ErrNoRoom, codes.ResourceExhausted},
 	{plan.ErrOverLimit, codes.OutOfRange},
 	{plan.ErrNotThin, codes.FailedPrecondition},
+	{plan.ErrRemoving, codes.FailedPrecondition},
 	{plan.ErrInUse, codes.FailedPrecondition},
 	{plan.ErrRefused, codes.FailedPrecondition},
 	{prep.ErrNoTools, codes.FailedPrecondition},

@@ -57,7 +57,7 @@ type LogicalVolumeServiceClient interface {
 	// | NOT_FOUND           | the group, the pool or the source does not exist                               |
 	// | ALREADY_EXISTS      | the name is taken by a volume of another id, or with another size or source    |
 	// | RESOURCE_EXHAUSTED  | not enough room in the group, or over the pool's limit: choose another node    |
-	// | FAILED_PRECONDITION | the source is not thin: only thin volumes are copied; or the group is partial  |
+	// | FAILED_PRECONDITION | the source is not thin: only thin volumes are copied; or the group is partial; or the removal of the volume, or of its source, began with discards |
 	// | PERMISSION_DENIED   | the group is not the owner's                                                   |
 	// | ABORTED             | another call works on this volume, or it is being zeroed: retry                |
 	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff                                |
@@ -88,7 +88,8 @@ type LogicalVolumeServiceClient interface {
 	// | RESOURCE_EXHAUSTED | not enough room in the group                         |
 	// | PERMISSION_DENIED  | it carries another id, or the group is not ours      |
 	// | ABORTED            | another call works on it, or on zeroing: retry       |
-	// | UNAVAILABLE        | LVM cannot report the group, or it lacks a device: retry with backoff |
+	// | FAILED_PRECONDITION | its removal began with discards                     |
+	// | UNAVAILABLE        | LVM cannot report the group, or it lacks a device: retry with backoff. Or the tags of the volume say that it is still to be zeroed itself: a person decides |
 	ResizeLogicalVolume(ctx context.Context, in *ResizeLogicalVolumeRequest, opts ...grpc.CallOption) (*ResizeLogicalVolumeResponse, error)
 	// EnsureThinPool makes the group's thin pool, or grows it to the size asked for.
 	//
@@ -217,7 +218,7 @@ type LogicalVolumeServiceServer interface {
 	// | NOT_FOUND           | the group, the pool or the source does not exist                               |
 	// | ALREADY_EXISTS      | the name is taken by a volume of another id, or with another size or source    |
 	// | RESOURCE_EXHAUSTED  | not enough room in the group, or over the pool's limit: choose another node    |
-	// | FAILED_PRECONDITION | the source is not thin: only thin volumes are copied; or the group is partial  |
+	// | FAILED_PRECONDITION | the source is not thin: only thin volumes are copied; or the group is partial; or the removal of the volume, or of its source, began with discards |
 	// | PERMISSION_DENIED   | the group is not the owner's                                                   |
 	// | ABORTED             | another call works on this volume, or it is being zeroed: retry                |
 	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff                                |
@@ -248,7 +249,8 @@ type LogicalVolumeServiceServer interface {
 	// | RESOURCE_EXHAUSTED | not enough room in the group                         |
 	// | PERMISSION_DENIED  | it carries another id, or the group is not ours      |
 	// | ABORTED            | another call works on it, or on zeroing: retry       |
-	// | UNAVAILABLE        | LVM cannot report the group, or it lacks a device: retry with backoff |
+	// | FAILED_PRECONDITION | its removal began with discards                     |
+	// | UNAVAILABLE        | LVM cannot report the group, or it lacks a device: retry with backoff. Or the tags of the volume say that it is still to be zeroed itself: a person decides |
 	ResizeLogicalVolume(context.Context, *ResizeLogicalVolumeRequest) (*ResizeLogicalVolumeResponse, error)
 	// EnsureThinPool makes the group's thin pool, or grows it to the size asked for.
 	//

@@ -137,6 +137,8 @@ func (a Adapter) onVolume(ctx context.Context, step plan.Step) error {
 		return a.Tool.RetagLV(ctx, owned(s.Group), s.Name, s.Tag, plan.TagNew, "")
 	case volume.MarkZeroed:
 		return a.Tool.RetagLV(ctx, owned(s.Group), s.Name, s.Tag, s.Was, s.Now)
+	case volume.MarkRemoving:
+		return a.Tool.RetagLV(ctx, owned(s.Group), s.Name, s.Tag, "", plan.TagRemoving)
 	case volume.ZeroLV:
 		return a.Zeroes.Zero(ctx, dm.Volume{Group: s.Group, GroupUUID: s.GroupUUID, Name: s.Name, UUID: s.UUID}, s.From, s.To)
 	case volume.DiscardLV:

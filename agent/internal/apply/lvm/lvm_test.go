@@ -91,6 +91,10 @@ func TestPerform_onVolumes(t *testing.T) {
 			"lvextend -L 8388608b --poolmetadatasize 4194304b vg/p",
 		},
 		{volume.ActivateLV{Group: group, Name: "v", Tag: "quarry.storage/volume=id"}, "", "lvchange -ay -K vg/v"},
+		{
+			volume.MarkRemoving{Group: group, Name: "v", Tag: "quarry.storage/volume=id"}, "changed",
+			"lvchange --addtag quarry.storage/removing vg/v",
+		},
 		{volume.SettleLV{Group: group, Name: "v", Tag: "quarry.storage/volume=id"}, "changed", "lvchange --deltag quarry.storage/new vg/v"},
 		{volume.RemoveLV{Group: group, Name: "v", Tag: "quarry.storage/volume=id"}, "successfully removed", "lvremove vg/v"},
 		{

@@ -29,8 +29,9 @@ const NodeName = "node-1"
 // Volume is one volume of the model.
 type Volume struct {
 	// ID is what its tag says.
-	ID  string
-	New bool
+	ID string
+	// New and Removing are as in plan.Volume.
+	New, Removing bool
 	// Unzeroed and FilesystemOnly are as in plan.Volume.
 	Unzeroed, FilesystemOnly bool
 	// Stale is true while its device leads to a disk that dropped off; Open while activation cannot change that.
@@ -164,7 +165,7 @@ func (h *Host) LookupVolume(_ context.Context, want volume.Spec) (plan.Volume, e
 
 func (v *Volume) recorded(name string) plan.Volume {
 	seen := plan.Volume{Name: name, ID: v.ID, UUID: v.LV, New: v.New, Active: v.Active, SizeBytes: v.Size, CreatedUnix: v.Created}
-	seen.Unzeroed, seen.FilesystemOnly, seen.Stale = v.Unzeroed, v.FilesystemOnly, v.Stale
+	seen.Unzeroed, seen.FilesystemOnly, seen.Stale, seen.Removing = v.Unzeroed, v.FilesystemOnly, v.Stale, v.Removing
 	if v.Thin {
 		seen.Pool = "thin"
 	}

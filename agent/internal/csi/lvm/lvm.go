@@ -75,6 +75,7 @@ func (s *Source) Profile() csi.Profile {
 	return csi.Profile{Name: quarry.DriverLVM, Local: true, MaxVolumes: maxVolumes, Codes: csirpc.Table{
 		{Err: plan.ErrBusy, Code: codes.Aborted},
 		{Err: plan.ErrUnzeroed, Code: codes.Aborted},
+		{Err: plan.ErrRemoving, Code: codes.FailedPrecondition},
 		{Err: plan.ErrFilesystemOnly, Code: codes.FailedPrecondition},
 		{Err: plan.ErrUnsure, Code: codes.Unavailable},
 		{Err: plan.ErrStale, Code: codes.Unavailable},
@@ -145,7 +146,7 @@ func (s *Source) find(id volume.Spec) (csi.From, error) {
 	return csi.From{Path: d.Path, Number: mount.Device{Major: d.Major, Minor: d.Minor}, SizeBytes: d.SizeBytes}, err
 }
 
-// recorded reads what is recorded of a volume, and refuses one that must not be shown yet, or not in this way.
+// recorded reads what is recorded of a volume, and refuses one that must not be shown yet, not any more, or not in this way.
 func (s *Source) recorded(ctx context.Context, id volume.Spec, raw bool) (plan.Volume, error) {
 	v, err := s.cfg.Volumes.LookupVolume(ctx, id)
 	if err != nil {
@@ -157,7 +158,7 @@ func (s *Source) recorded(ctx context.Context, id volume.Spec, raw bool) (plan.V
 	return v, volume.Showable(v, raw)
 }
 
-// Showable refuses to show a raw device with what others wrote, and one that leads to a disk that dropped off.
+// Showable refuses to show a raw device with what others wrote, one whose removal began, and one that leads to a disk that dropped off.
 func (s *Source) Showable(ctx context.Context, v csi.Volume) error {
 	id, err := s.volume(v.Handle)
 	if err != nil {

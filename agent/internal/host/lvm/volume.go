@@ -262,16 +262,21 @@ func validPlaces(places []Place) error {
 	return nil
 }
 
-// RetagLV takes a tag off a volume that has another one, and adds one in the same change of the metadata, unless that is empty. A volume
+// RetagLV takes a tag off a volume that has another one, and adds one in the same change of the metadata; each only if it is not empty. A volume
 // without the other tag keeps its tags: ErrNotFound.
 func (l *LVM) RetagLV(ctx context.Context, g Owned, name, tag, remove, add string) error {
-	args := []string{"--deltag", remove}
-	err := CheckTag(remove)
-	if add != "" {
-		args, err = append(args, "--addtag", add), firstError(err, CheckTag(add))
+	var args []string
+	for _, change := range [][]string{{"--deltag", remove}, {"--addtag", add}} {
+		if change[1] == "" {
+			continue
+		}
+		if err := CheckTag(change[1]); err != nil {
+			return fmt.Errorf("retag lv: %w", err)
+		}
+		args = append(args, change...)
 	}
-	if err != nil {
-		return fmt.Errorf("retag lv: %w", err)
+	if len(args) == 0 {
+		return fmt.Errorf("retag lv: %w: no tag", ErrInvalid)
 	}
 	out, err := l.changeLV(ctx, g, name, tag, args...)
 	if err != nil {

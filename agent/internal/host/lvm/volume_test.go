@@ -82,6 +82,10 @@ func TestLVM_volumeArgv(t *testing.T) {
 			func(ctx context.Context, l *LVM) error { return l.RetagLV(ctx, owned, "v", volumeTag, "new", "") },
 			"  Logical volume g/v changed.\n", "lvchange " + see + "--deltag new " + pick + " g/v",
 		},
+		"add a tag": {
+			func(ctx context.Context, l *LVM) error { return l.RetagLV(ctx, owned, "v", volumeTag, "", "gone") },
+			"  Logical volume g/v changed.\n", "lvchange " + see + "--addtag gone " + pick + " g/v",
+		},
 		"remove a volume": {
 			func(ctx context.Context, l *LVM) error { return l.RemoveLV(ctx, owned, "v", volumeTag) },
 			"  Logical volume \"v\" successfully removed.\n", "lvremove " + see + pick + " && " + alone + " g/v",
@@ -139,6 +143,7 @@ func TestLVM_volumeRefusesBeforeAnyCommand(t *testing.T) {
 		},
 		"an option as a tag to take off": func(ctx context.Context, l *LVM) error { return l.RetagLV(ctx, owned, "v", volumeTag, "--yes", "") },
 		"an option as a tag to add":      func(ctx context.Context, l *LVM) error { return l.RetagLV(ctx, owned, "v", volumeTag, "new", "--yes") },
+		"no tag to change":               func(ctx context.Context, l *LVM) error { return l.RetagLV(ctx, owned, "v", volumeTag, "", "") },
 		"an option as a place": func(ctx context.Context, l *LVM) error {
 			return l.ExtendLV(ctx, owned, "v", 8<<20, 0, Place{Device: "--yes", Count: 1})
 		},

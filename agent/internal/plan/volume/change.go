@@ -73,7 +73,8 @@ func remove(s plan.Snapshot, want Spec) (Plan, error) {
 // discardSlice bounds what is discarded in one step, and so how soon a call that does so ends.
 const discardSlice = 256 << 20
 
-// Discarding plans what has to be so before a volume is discarded that may be removed now: it works, and its device exists. Nothing is to be
+// Discarding plans what has to be so before a volume is discarded that may be removed now: it works, its device exists, and a tag says that there may be
+// holes in it. A person can bind a claim to it until it is gone, and nobody else would know of them after a restart of the agent. Nothing is to be
 // discarded if the volume in the plan has no UUID. That is so for one that is gone, for a thin one, of which the pool knows what is free, and for
 // one that cannot be reached as a whole: it is removed without.
 func Discarding(s plan.Snapshot, want Spec) (Plan, error) {
@@ -89,7 +90,14 @@ func Discarding(s plan.Snapshot, want Spec) (Plan, error) {
 	if v.Pool != "" || v.Snapshot || v.Stale || v.Health == plan.HealthPartial || g.Still() != nil {
 		return Plan{}, nil
 	}
-	return Activate(s, want)
+	if p, err = Activate(s, want); err != nil || v.Removing || v.UUID == "" {
+		return p, err
+	}
+	p.Volume.Removing = true
+	p.Steps = append(p.Steps, MarkRemoving{
+		Group: g.Ref(), Name: v.Name, Tag: plan.TagVolume + v.ID, Reason: "it is discarded next, and nobody may use what is left of it",
+	})
+	return p, nil
 }
 
 // DiscardNext plans the next slice of a volume that Discarding prepared, from a byte on. It needs nothing at the end of the volume.
@@ -104,6 +112,14 @@ func DiscardNext(group string, p Plan, from int64) plan.Plan {
 	})
 }
 
+// removing is the error of whatever needs all that a volume held whose removal began; nil for any other volume.
+func removing(v plan.Volume) error {
+	if !v.Removing {
+		return nil
+	}
+	return fmt.Errorf("volume %s: %w", v.Name, plan.ErrRemoving)
+}
+
 // resize is Resize of a volume that is at work. One that is still to be zeroed as a whole was never given to a claim, or older metadata of it came back:
 // that is refused, and only what it grows by is zeroed.
 func resize(s plan.Snapshot, want Spec) (Plan, error) {
@@ -114,6 +130,8 @@ func resize(s plan.Snapshot, want Spec) (Plan, error) {
 	case v.ToZero():
 		// A claim gets its volume once that is zeroed, and only what has a claim grows.
 		return Plan{}, fmt.Errorf("volume %s in group %s: %w", v.Name, g.Name, plan.ErrRestored)
+	case v.Removing:
+		return Plan{}, removing(v)
 	case v.SizeBytes >= want.SizeBytes:
 		return g.withoutTail(v), nil
 	case v.Snapshot:

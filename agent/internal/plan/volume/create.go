@@ -60,6 +60,8 @@ func existing(g group, v plan.Volume, want Spec) (Plan, error) {
 	switch {
 	case differs != "":
 		return Plan{}, fmt.Errorf("volume %s in group %s %s: %w", v.Name, g.Name, differs, plan.ErrAlreadyExists)
+	case v.Removing:
+		return Plan{}, removing(v)
 	case v.SizeBytes >= size:
 		return Plan{Volume: v, Unfinished: progress(v)}, nil
 	}
@@ -107,6 +109,8 @@ func (g group) copyVolume(v plan.Volume, want Spec) (Plan, error) {
 		return Plan{}, fmt.Errorf("source %s in group %s carries no id of ours: %w", want.Source, g.Name, plan.ErrNotOurs)
 	case source.Pool == "":
 		return Plan{}, fmt.Errorf("source %s in group %s: %w", want.Source, g.Name, plan.ErrNotThin)
+	case source.Removing:
+		return Plan{}, fmt.Errorf("source of a copy: %w", removing(source))
 	case want.Pool != "" && want.Pool != source.Pool:
 		return Plan{}, fmt.Errorf("source %s is in pool %s, not %s: %w", source.Name, source.Pool, want.Pool, plan.ErrInvalid)
 	case want.Snapshot && v.SizeBytes > source.SizeBytes:

@@ -15,6 +15,7 @@ func discards(w *Spec) { w.Discard = true }
 // TestDiscarding: only a linear volume that may be removed now, and that is there as a whole, is discarded. What may not be removed keeps all that
 // it holds.
 func TestDiscarding(t *testing.T) {
+	const marks = "mark vg/lin as one that is removed"
 	for name, tt := range map[string]struct {
 		group func(*plan.Group)
 		want  Spec
@@ -23,23 +24,25 @@ func TestDiscarding(t *testing.T) {
 		steps []string
 		err   error
 	}{
-		"a volume":                     {want: volume("lin", 0, discards), names: "lin"},
-		"one without a device":         {group: edited(func(v *plan.Volume) { v.Active = false }), want: volume("lin", 0, discards), names: "lin", steps: []string{"activate vg/lin"}},
-		"one that is suspended":        {group: edited(func(v *plan.Volume) { v.Suspended = true }), want: volume("lin", 0, discards), names: "lin", steps: []string{"resume vg/lin"}},
-		"one that is half zeroed":      {group: edited(unfinished), want: volume("lin", 0, discards), names: "lin"},
-		"nobody asked":                 {want: volume("lin", 0)},
-		"only if unused":               {want: volume("lin", 0, discards, func(w *Spec) { w.OnlyUnused = true })},
-		"a thin one":                   {want: volume("thin", 0, discards)},
-		"a snapshot":                   {want: volume("snap", 0, discards)},
-		"one that is gone":             {want: volume("n", 0, discards)},
-		"one that lacks a part":        {group: lacking("lin"), want: volume("lin", 0, discards)},
-		"one on a disk that dropped":   {group: edited(func(v *plan.Volume) { v.Stale = true }), want: volume("lin", 0, discards)},
-		"extents are moved":            {group: func(g *plan.Group) { g.Moving = &plan.Moving{} }, want: volume("lin", 0, discards)},
-		"one that is open":             {want: volume("open", 0, discards), err: plan.ErrInUse},
-		"one of another id":            {want: volume("lin", 0, discards, func(w *Spec) { w.ID = "x" }), err: plan.ErrNotOurs},
-		"one that is nobody's":         {want: volume("other", 0, discards), err: plan.ErrNotOurs},
-		"in a group of somebody else":  {want: volume("lin", 0, discards, func(w *Spec) { w.OwnerUID = somebody }), err: plan.ErrNotOurs},
-		"in a group that is not there": {want: volume("lin", 0, discards, func(w *Spec) { w.Group = "gone" }), err: plan.ErrNotFound},
+		"a volume":                       {want: volume("lin", 0, discards), names: "lin", steps: []string{marks}},
+		"one without a device":           {group: edited(func(v *plan.Volume) { v.Active = false }), want: volume("lin", 0, discards), names: "lin", steps: []string{"activate vg/lin", marks}},
+		"one that is suspended":          {group: edited(func(v *plan.Volume) { v.Suspended = true }), want: volume("lin", 0, discards), names: "lin", steps: []string{"resume vg/lin", marks}},
+		"one that is half zeroed":        {group: edited(unfinished), want: volume("lin", 0, discards), names: "lin", steps: []string{marks}},
+		"one that was marked before":     {group: edited(func(v *plan.Volume) { v.Removing = true }), want: volume("lin", 0, discards), names: "lin"},
+		"one of which LVM tells no UUID": {group: edited(func(v *plan.Volume) { v.UUID = "" }), want: volume("lin", 0, discards)},
+		"nobody asked":                   {want: volume("lin", 0)},
+		"only if unused":                 {want: volume("lin", 0, discards, func(w *Spec) { w.OnlyUnused = true })},
+		"a thin one":                     {want: volume("thin", 0, discards)},
+		"a snapshot":                     {want: volume("snap", 0, discards)},
+		"one that is gone":               {want: volume("n", 0, discards)},
+		"one that lacks a part":          {group: lacking("lin"), want: volume("lin", 0, discards)},
+		"one on a disk that dropped":     {group: edited(func(v *plan.Volume) { v.Stale = true }), want: volume("lin", 0, discards)},
+		"extents are moved":              {group: func(g *plan.Group) { g.Moving = &plan.Moving{} }, want: volume("lin", 0, discards)},
+		"one that is open":               {want: volume("open", 0, discards), err: plan.ErrInUse},
+		"one of another id":              {want: volume("lin", 0, discards, func(w *Spec) { w.ID = "x" }), err: plan.ErrNotOurs},
+		"one that is nobody's":           {want: volume("other", 0, discards), err: plan.ErrNotOurs},
+		"in a group of somebody else":    {want: volume("lin", 0, discards, func(w *Spec) { w.OwnerUID = somebody }), err: plan.ErrNotOurs},
+		"in a group that is not there":   {want: volume("lin", 0, discards, func(w *Spec) { w.Group = "gone" }), err: plan.ErrNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := stocked()
@@ -56,6 +59,9 @@ func TestDiscarding(t *testing.T) {
 			if diff := cmp.Diff(tt.steps, lines(p.Plan)); diff != "" {
 				t.Errorf("steps (-want +got):\n%s", diff)
 			}
+			if p.Volume.Removing != (tt.names != "") {
+				t.Errorf("it is remembered that the removal began: %t", p.Volume.Removing)
+			}
 			next := DiscardNext("vg", p, 0)
 			if tt.names == "" {
 				if len(next.Steps) > 0 {
@@ -70,6 +76,39 @@ func TestDiscarding(t *testing.T) {
 				t.Errorf("discarded is %+v, want %+v", got, want)
 			}
 		})
+	}
+}
+
+// TestRemoving: a volume whose removal began is good for nothing but its removal.
+func TestRemoving(t *testing.T) {
+	g := stocked()
+	for i := range g.LogicalVolumes {
+		g.LogicalVolumes[i].Removing = true
+	}
+	s := plan.Snapshot{Groups: []plan.Group{g}}
+	for name, tt := range map[string]struct {
+		do   Decide
+		want Spec
+	}{
+		"it is made again":          {Create, volume("lin", 100)},
+		"it grows":                  {Resize, volume("lin", 140)},
+		"it grows, zeroed":          {Resize, volume("lin", 140, zero(ZeroAll))},
+		"it has the size already":   {Resize, volume("lin", 100)},
+		"a snapshot is taken of it": {Create, volume("new", 0, func(w *Spec) { w.Source, w.Snapshot = "thin", true })},
+		"it is cloned":              {Create, volume("new", 200, func(w *Spec) { w.Source = "thin" })},
+	} {
+		if p, err := tt.do(s, tt.want); !errors.Is(err, plan.ErrRemoving) || len(p.Steps) > 0 {
+			t.Errorf("%s: %q, %v", name, lines(p.Plan), err)
+		}
+	}
+	for _, raw := range []bool{false, true} {
+		if err := Showable(plan.Volume{Name: "v", Removing: true}, raw); !errors.Is(err, plan.ErrRemoving) {
+			t.Errorf("shown, raw: %t: %v", raw, err)
+		}
+	}
+	p, err := Delete(s, volume("lin", 0))
+	if diff := cmp.Diff([]string{"remove volume vg/lin"}, lines(p.Plan)); err != nil || diff != "" {
+		t.Errorf("removed: %v\n%s", err, diff)
 	}
 }
 

@@ -93,6 +93,13 @@ type MarkZeroed struct {
 	plan.Reason
 }
 
+// MarkRemoving puts TagRemoving on a volume with that tag. Nobody has the volume open, as was just seen.
+type MarkRemoving struct {
+	Group     plan.GroupRef
+	Name, Tag string
+	plan.Reason
+}
+
 // RemoveLV removes a volume with that tag, unless it is open.
 type RemoveLV struct {
 	Group     plan.GroupRef
@@ -142,6 +149,9 @@ func (s DiscardLV) Touches() []string { return nil }
 func (s MarkZeroed) Touches() []string { return s.Group.Devices }
 
 // Touches the devices of the group.
+func (s MarkRemoving) Touches() []string { return s.Group.Devices }
+
+// Touches the devices of the group.
 func (s RemoveLV) Touches() []string { return s.Group.Devices }
 
 // Touches the devices of the group.
@@ -185,6 +195,10 @@ func (s DiscardLV) String() string {
 
 func (s MarkZeroed) String() string {
 	return fmt.Sprintf("replace tag %q of %s/%s by %q", s.Was, s.Group.Name, s.Name, s.Now)
+}
+
+func (s MarkRemoving) String() string {
+	return fmt.Sprintf("mark %s/%s as one that is removed", s.Group.Name, s.Name)
 }
 
 func (s RemoveLV) String() string { return fmt.Sprintf("remove volume %s/%s", s.Group.Name, s.Name) }

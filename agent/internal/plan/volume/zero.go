@@ -41,8 +41,11 @@ func progress(v plan.Volume) error {
 	return fmt.Errorf("volume %s: %d of %d bytes are zeroed: %w", v.Name, v.ZeroedBytes, v.SizeBytes, plan.ErrUnzeroed)
 }
 
-// Showable refuses a volume that must not be shown yet, or not in this way.
+// Showable refuses a volume that must not be shown yet, not any more, or not in this way.
 func Showable(v plan.Volume, raw bool) error {
+	if err := removing(v); err != nil {
+		return err
+	}
 	if raw && v.FilesystemOnly {
 		return fmt.Errorf("volume %s: %w; a raw block device needs a volume that is made as one", v.Name, plan.ErrFilesystemOnly)
 	}
