@@ -92,7 +92,8 @@ func TestPerform_onVolumes(t *testing.T) {
 		},
 		{volume.ActivateLV{Group: group, Name: "v", Tag: "quarry.storage/volume=id"}, "", "lvchange -ay -K vg/v"},
 		{
-			volume.MarkRemoving{Group: group, Name: "v", Tag: "quarry.storage/volume=id"}, "changed",
+			volume.MarkRemoving{Group: group, Name: "v", Tag: "quarry.storage/volume=id"},
+			"changed",
 			"lvchange --addtag quarry.storage/removing vg/v",
 		},
 		{volume.SettleLV{Group: group, Name: "v", Tag: "quarry.storage/volume=id"}, "changed", "lvchange --deltag quarry.storage/new vg/v"},

@@ -7,7 +7,6 @@ import (
 	"quarry.storage/quarry/controller/internal/csi/frame"
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/lvm/place"
-	"quarry.storage/quarry/controller/internal/decide/volume"
 	"quarry.storage/quarry/pkg/volumeid"
 )
 
@@ -56,38 +55,6 @@ func (b *Backend) remove(ctx context.Context, id volumeid.ID) error {
 		return b.absent(ctx, p)
 	}
 	return err
-}
-
-// ExpandVolume makes a volume larger, also while it is used.
-func (b *Backend) ExpandVolume(ctx context.Context, handle string, size volume.Range) (int64, error) {
-	id, err := parse(handle)
-	if err != nil {
-		return 0, err
-	}
-	p, err := b.reach(ctx, id)
-	if err != nil {
-		return 0, err
-	}
-	if err := b.takesSpace(ctx, p); err != nil {
-		return 0, err
-	}
-	spec := p.spec()
-	if spec.SizeBytes, err = size.Size(p.extent()); err != nil {
-		return 0, err
-	}
-	// The volume itself says whether it may be shown raw; a caller need not, and csi-sanity does not.
-	spec.Zero = place.Zero(p.zero, false)
-	v, err := b.Agents.ResizeVolume(ctx, id.Node, spec)
-	return v.SizeBytes, b.unless(ctx, id, err)
-}
-
-func (p spot) extent() int64 {
-	for _, g := range p.node.Groups {
-		if g.Name == p.id.Group {
-			return g.ExtentBytes
-		}
-	}
-	return 0
 }
 
 // Volume observes one volume. Of a volume on a node that does not answer, only its name and that fact are known.

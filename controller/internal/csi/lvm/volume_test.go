@@ -3,6 +3,7 @@ package lvm_test
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.storage/quarry/controller/internal/agents"
@@ -205,6 +208,25 @@ func TestControllerExpandVolume(t *testing.T) {
 				t.Errorf("size is %d", got)
 			}
 		})
+	}
+}
+
+// TestControllerExpandVolume_smallerThanRecorded: older metadata of LVM shows the volume as it was before it grew. What it would grow over may be its data.
+func TestControllerExpandVolume_smallerThanRecorded(t *testing.T) {
+	for recorded, want := range map[int64]codes.Code{gib: codes.OK, gib + 1: codes.FailedPrecondition, 2 * gib: codes.FailedPrecondition} {
+		s := newSuite(t, false, "node-1")
+		made := s.create(s.request("pvc-1"))
+		pv := bound("pvc-1", made)
+		pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(recorded, resource.BinarySI)}
+		s.cache.volumes = []corev1.PersistentVolume{pv}
+		_, err := s.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{
+			VolumeId: made.GetVolumeId(), CapacityRange: &csi.CapacityRange{RequiredBytes: 3 * gib},
+		})
+		wantCode(t, err, want)
+		grown := s.agents["node-1"].Volumes(group)[0].SizeBytes == 3*gib
+		if grown != (want == codes.OK) || err != nil && !strings.Contains(err.Error(), fmt.Sprint(recorded)) {
+			t.Errorf("%d bytes on record: grown %t, %v", recorded, grown, err)
+		}
 	}
 }
 

@@ -260,9 +260,17 @@ func TestShareID_recordOutranks(t *testing.T) {
 func TestInvalid_servers(t *testing.T) {
 	long := "/" + strings.Repeat("b", 230)
 	for _, c := range []struct{ server, path, want string }{
-		{"0.0.0.0", "/a", "spec.server"}, {"::", "/a", "spec.server"}, {"224.0.0.1", "/a", "spec.server"}, {"nas.1", "/a", "spec.server"},
-		{strings.Repeat("a", 64), "/a", "spec.server"}, {"nas", long + strings.Repeat("b", 30), "spec.path"}, {"nas", "/a\u202eb", "spec.path"},
-		{"nas.storage.example.internal", long, "together"}, {"nas", long, ""}, {"[fd00::1]", "/a", ""}, {"fe80::1%eth0", "/a", ""},
+		{"0.0.0.0", "/a", "spec.server"},
+		{"::", "/a", "spec.server"},
+		{"224.0.0.1", "/a", "spec.server"},
+		{"nas.1", "/a", "spec.server"},
+		{strings.Repeat("a", 64), "/a", "spec.server"},
+		{"nas", long + strings.Repeat("b", 30), "spec.path"},
+		{"nas", "/a\u202eb", "spec.path"},
+		{"nas.storage.example.internal", long, "together"},
+		{"nas", long, ""},
+		{"[fd00::1]", "/a", ""},
+		{"fe80::1%eth0", "/a", ""},
 	} {
 		n := share("a", 0)
 		n.Spec.Server, n.Spec.Path = c.server, c.path

@@ -179,9 +179,9 @@ func TestDelete_markGoesOnceARecordIsThere(t *testing.T) {
 		return ""
 	})
 	s.lvm.Answer("n2", backendtest.Up)
-	m := s.untilMember("n2", inState("online"))
+	s.untilMember("n2", inState("online"))
 	s.settle("pool")
-	if m = s.mustMember("pool", "n2"); m.Annotations[v1alpha1.AnnotationUnreported] != "" || m.Spec.Group == nil || m.Spec.Group.UUID != group {
+	if m := s.mustMember("pool", "n2"); m.Annotations[v1alpha1.AnnotationUnreported] != "" || m.Spec.Group == nil || m.Spec.Group.UUID != group {
 		t.Errorf("annotations %v, record %+v", m.Annotations, m.Spec.Group)
 	}
 }
