@@ -58,8 +58,8 @@ func (e *Engine) changeClosed(ctx context.Context, want volume.Spec, decide volu
 // discardPatience is how long a call discards before it has its caller come again.
 const discardPatience = 20 * time.Second
 
-// discard has the disks forget a volume that may be removed now. A device that cannot, or fails at it, keeps no volume from being removed. It
-// does not hold the lock of the group, so that others work on that meanwhile. That it began is on the volume before. How far it is is remembered for the
+// discard has the disks forget a volume that may be removed now. A device that cannot, or fails at it, keeps no volume from being removed, nor does a mark that
+// cannot be written. It does not hold the lock of the group, so that others work on that meanwhile. That it began is on the volume before. How far it is is remembered for the
 // next call; after a death of the agent it begins anew.
 func (e *Engine) discard(ctx context.Context, want volume.Spec) error {
 	var p volume.Plan
@@ -67,8 +67,13 @@ func (e *Engine) discard(ctx context.Context, want volume.Spec) error {
 		p, err = volume.Discarding(seen, want)
 		return p, err
 	})
-	if err != nil {
-		return err
+	switch log := logr.FromContextOrDiscard(ctx); {
+	case ctx.Err() != nil, errors.Is(err, plan.ErrOpen), errors.Is(err, plan.ErrInUse):
+		return cmp.Or(err, ctx.Err())
+	case err != nil:
+		// Without the mark nothing is discarded. Whether the volume may be removed is decided anew next: where the metadata of a group is full, only that makes room.
+		log.Info("Removing a volume without discarding it", "volumeGroup", want.Group, "volume", want.Name, "why", err.Error())
+		return nil
 	}
 	v, begun := p.Volume, time.Now()
 	at, _ := e.discarded.Load(v.UUID)

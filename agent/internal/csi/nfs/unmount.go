@@ -45,8 +45,11 @@ func (s *Source) Unmount(ctx context.Context, v csi.Volume, p mount.Point, last 
 	}
 	// The kernel fails what waits for the server even if it keeps the mount.
 	s.forced.Inc()
-	s.cfg.Log.Info("Forced the last mount of a volume away: its server is gone, and no pod uses the volume", "volume", v.Handle, "path", p.Path,
-		"source", p.Source, "reason", gone.Error(), "error", err)
+	log := s.cfg.Log.WithValues("volume", v.Handle, "path", p.Path, "source", p.Source, "reason", gone.Error())
+	if err != nil {
+		log = log.WithValues("error", err.Error())
+	}
+	log.Info("Forced the last mount of a volume: its server is gone, and no pod uses the volume. What was not written is lost")
 	if errors.Is(err, hostnfs.ErrHangs) {
 		if points, tableErr := s.cfg.Table.Points(); tableErr == nil && !shown(points, p) {
 			return nil
@@ -58,7 +61,7 @@ func (s *Source) Unmount(ctx context.Context, v csi.Volume, p mount.Point, last 
 func (s *Source) unmount(ctx context.Context, v csi.Volume, p mount.Point, force bool) error {
 	dir, base, err := s.cfg.Places.Parent(p.Path)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", hostnfs.ErrNotBegun, err)
 	}
 	defer dir.Close()
 	at := hostnfs.Mounted{Dir: dir, Name: base, What: "volume " + v.Handle + " at " + p.Path, Volume: v.Handle, Server: server(p)}

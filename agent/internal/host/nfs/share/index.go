@@ -1,6 +1,7 @@
 package share
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -129,8 +130,10 @@ func (o *owned) strayed(r record) error {
 	case err != nil:
 		return ignoreMissing(err)
 	case found.name == r.key():
-		// Another agent moved it there since the caller looked.
-		return changed(r)
+		// Another agent moved it there since the caller looked, and wrote that down before.
+		if now, known, err := o.load(r.Volume); err != nil || !known || r.State != sharedvolume.Made || now.State != r.State {
+			return cmp.Or(err, changed(r))
+		}
 	}
 	return fmt.Errorf("directory %q of volume %s is not gone: it is out of sight at %s/%s/%s, where a rename that came late took it for that of another volume. Move it back to %q: %w",
 		r.Directory, r.Volume, sharedvolume.MarkDirectory, removingDir, found.name, r.Directory, sharedvolume.ErrState)

@@ -67,6 +67,18 @@ func TestStrayed(t *testing.T) {
 	}
 }
 
+// TestStrayed_underItsOwnName: the volume was made again under its name. A record that says that it is there is no removal of another agent, which would be
+// over soon.
+func TestStrayed_underItsOwnName(t *testing.T) {
+	s := newSite(t)
+	target := s.prepare()
+	s.volumes(target, sharedvolume.Delete, "b")
+	at := ".quarry/removing/" + owner + ".b"
+	must(t, os.Rename(s.path("team/b"), s.path(at)))
+	wantError(t, s.finds(target, "b", "team/b"), sharedvolume.ErrState, at, `Move it back to "team/b"`)
+	s.holds(at+"/file", "b")
+}
+
 // TestStrayed_isAnothers: where another volume has the inode by now, what is found out of sight is that one's, and the first is gone.
 func TestStrayed_isAnothers(t *testing.T) {
 	s := newSite(t)
