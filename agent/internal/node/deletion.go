@@ -68,7 +68,8 @@ func (e *Engine) discard(ctx context.Context, want volume.Spec) error {
 		return p, err
 	})
 	switch log := logr.FromContextOrDiscard(ctx); {
-	case ctx.Err() != nil, errors.Is(err, plan.ErrOpen), errors.Is(err, plan.ErrInUse):
+	case err != nil && len(p.Steps) == 0, ctx.Err() != nil, errors.Is(err, plan.ErrOpen), errors.Is(err, plan.ErrInUse):
+		// Nothing was tried, or somebody has it open: the same speaks against the removal.
 		return cmp.Or(err, ctx.Err())
 	case err != nil:
 		// Without the mark nothing is discarded. Whether the volume may be removed is decided anew next: where the metadata of a group is full, only that makes room.
