@@ -10,7 +10,6 @@ import (
 	"quarry.storage/quarry/controller/internal/ceph/subvolume"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
-	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
@@ -25,6 +24,9 @@ const (
 	question = 90 * time.Second
 	// command bounds one command, and the start of the program that performs it: on a node that has much to do that takes a quarter of a minute.
 	command = 40 * time.Second
+	// relist is how long a list of the volumes stands for whoever compares them with PersistentVolumes. Only one that is not of this moment may be compared: a list anew with each question would never
+	// become old enough while something is under way.
+	relist = 20 * time.Second
 	// resting bounds all that is asked only to let more OSDs go at once. Fences wait for the end of a question; a drain that gets no answer waits for the next one.
 	resting = 10 * time.Second
 )
@@ -76,7 +78,7 @@ func (b *Backend) begin(ctx context.Context, c *v1alpha1.Cluster, members []*v1a
 	k.done, k.asked = done, b.Now()
 	// The engine goes on with both objects, and writes to them, while Ceph is being asked.
 	c = c.DeepCopy()
-	changes, about := k.changes, topics{copied(members), view.Hosts(o), view.Outdated(o), view.AsksDashboard(o)}
+	changes, about := k.changes, topics{copied(members), view.Hosts(o), view.Outdated(o), view.AsksDashboard(o), k.told}
 	go func() {
 		// The look that began it may be over before.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), question)
@@ -95,12 +97,14 @@ func (b *Backend) begin(ctx context.Context, c *v1alpha1.Cluster, members []*v1a
 	return done
 }
 
-// topics are what Ceph is asked about besides what it is always asked: OSDs on record, hosts, OSDs whose Deployments are to be others, and whether the dashboard can be told who may use it.
+// topics are what Ceph is asked about besides what it is always asked: OSDs on record, hosts, OSDs whose Deployments are to be others, and whether the dashboard can be told who may use it. last is what it said last; nil
+// when it said nothing yet.
 type topics struct {
 	members   []*v1alpha1.Member
 	hosts     []decideceph.Host
 	outdated  []int
 	dashboard bool
+	last      *view.Told
 }
 
 // question asks Ceph all that the decisions need. What could not be read is unknown in the answer.
@@ -134,7 +138,7 @@ func (b *Backend) question(ctx context.Context, c *v1alpha1.Cluster, about topic
 		err = errors.Join(err, rest(ctx, client, about.hosts, told))
 	}
 	if told.Group == decideceph.Yes && c.DeletionTimestamp.IsZero() {
-		err = errors.Join(err, present(ctx, client, b.Now, told))
+		err = errors.Join(err, b.present(ctx, client, about.last, told))
 	}
 	if err != nil {
 		told.Problem = err.Error()
@@ -150,15 +154,21 @@ func rest(ctx context.Context, client *ceph.Client, hosts []decideceph.Host, tol
 	return err
 }
 
-// present lists the volumes, which PersistentVolumes are compared with. Nothing else waits for that either.
-func present(ctx context.Context, client *ceph.Client, now func() time.Time, told *view.Told) error {
+// present lists the volumes, which PersistentVolumes are compared with, unless they were listed a moment ago. Nothing else waits for that either. A list that cannot be had anew stands until it is too old.
+func (b *Backend) present(ctx context.Context, client *ceph.Client, last, told *view.Told) error {
+	if last != nil && last.Volumes != nil {
+		told.Volumes, told.Listed = last.Volumes, last.Listed
+		if b.Now().Sub(last.Listed) < relist {
+			return nil
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, resting)
 	defer cancel()
 	volumes, err := subvolume.Open(ctx, client)
 	if err != nil {
 		return err
 	}
-	at := now()
+	at := b.Now()
 	names, err := volumes.Names(ctx)
 	if err != nil {
 		return err
@@ -247,47 +257,4 @@ func (b *Backend) group(ctx context.Context, c *v1alpha1.Cluster, client *ceph.C
 	}
 	told.Subvolumes = &names
 	return nil
-}
-
-// giveUp puts on record that no volume was left, once they were listed again: the list that this was decided on may be two minutes old, and a volume that was being made then is there now.
-func (b *Backend) giveUp(ctx context.Context, s view.Step, c *v1alpha1.Cluster) error {
-	if err := b.unused(ctx, c); err != nil {
-		return err
-	}
-	return b.note(ctx, s, v1alpha1.AnnotationCephRemoved, s.UID)
-}
-
-// unused returns an error if a Cluster has volumes, or nobody can say of one that served. A person may say that they are not needed.
-func (b *Backend) unused(ctx context.Context, c *v1alpha1.Cluster) error {
-	// The volumes of a Ceph cluster that a spec names alone are those of the Cluster that has it.
-	if c.Annotations[v1alpha1.AnnotationRemove] == string(c.UID) || !noted.Has(c) {
-		return nil
-	}
-	monitors, err := b.client(c.FSID())
-	if err != nil {
-		return err
-	}
-	if !noted.Served(c) {
-		// The record may be lost. What was decided on stands unless Ceph has the filesystem by now. Monitors that nobody ever saw as a quorum have none.
-		now, err := monitors.Overview(ctx)
-		if err != nil && noted.Is(c, v1alpha1.AnnotationCephFormed) {
-			return err
-		}
-		if now.Filesystem != decideceph.Yes {
-			return nil
-		}
-	}
-	volumes, err := subvolume.Open(ctx, monitors)
-	if err != nil {
-		return err
-	}
-	if there, err := monitors.HasGroup(ctx); err != nil || !there {
-		return err
-	}
-	names, err := volumes.Names(ctx)
-	if err == nil && len(names) > 0 {
-		b.memory.changed(c.UID)
-		err = passing("%d volumes are in the filesystem by now", len(names))
-	}
-	return err
 }

@@ -18,6 +18,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
 )
 
 // hanging is a Ceph whose manager does not answer what begins so.
@@ -87,6 +88,47 @@ func TestQuestion_volumes(t *testing.T) {
 		if took := time.Since(begun); err == nil || told.Volumes != nil || told.Blocked == nil || took > 15*time.Second {
 			t.Errorf("%v after %s: %+v", err, took, told)
 		}
+	})
+}
+
+// TestAsk_volumesAreCompared: while something is under way Ceph is asked every few seconds, and answers at once. Most looks have a list of the volumes all the same that may be compared, which is one that is neither of this
+// moment nor old; and it comes to have what changes. One that cannot be had anew stands until it is too old.
+func TestAsk_volumesAreCompared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, c, _, _ := keyed(t, nil)
+		model := &hanging{Cluster: cephtest.New(t, fsid, "n0"), begins: "never"}
+		model.Servers, model.Volumes = []string{"m"}, cephtest.NewVolumes()
+		b.Runner = func(string) ceph.Runner { return model }
+		k := b.memory.of(c.UID)
+		looks := func(n int) (fit, with int) {
+			for range n {
+				o := view.Observation{Cluster: c, Now: b.Now(), Workloads: &view.Workloads{Daemons: []view.Workload{{Kind: cephname.DaemonMonitor}}}}
+				b.ask(t.Context(), c, nil, k, false, &o)
+				if told := o.Ceph; told != nil && told.Volumes != nil {
+					if age := o.Now.Sub(told.Listed); age >= 5*time.Second && age < time.Minute {
+						fit++
+						with += len(*told.Volumes)
+					}
+				}
+				time.Sleep(2 * time.Second)
+			}
+			return fit, with
+		}
+		if fit, with := looks(60); fit < 36 || with > 0 {
+			t.Errorf("%d of 60 looks have a list to compare, with %d volumes", fit, with)
+		}
+		model.Volumes.All["pvc-1"] = &cephtest.Subvolume{Bytes: 1}
+		looks(30)
+		if fit, with := looks(60); fit < 36 || with != fit {
+			t.Errorf("%d of 60 looks have a list to compare, and %d the volume", fit, with)
+		}
+		model.begins = "fs subvolume ls"
+		looks(30)
+		if fit, _ := looks(20); fit > 0 {
+			t.Errorf("%d of 20 looks have a list to compare, and nobody could list for so long", fit)
+		}
+		// The question that is under way ends.
+		time.Sleep(question)
 	})
 }
 

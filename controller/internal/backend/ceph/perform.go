@@ -9,8 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"quarry.storage/quarry/controller/internal/ceph"
+	"quarry.storage/quarry/controller/internal/ceph/subvolume"
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
+	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -154,4 +157,47 @@ func (b *Backend) unsetNoOut(ctx context.Context, s view.Step) error {
 func (b *Backend) failOver(ctx context.Context, s view.Step) error {
 	defer b.memory.note(types.UID(s.UID), func(k *known) { k.failedOver = b.Now() })
 	return b.have(ctx, s)
+}
+
+// giveUp puts on record that no volume was left, once they were listed again: the list that this was decided on may be two minutes old, and a volume that was being made then is there now.
+func (b *Backend) giveUp(ctx context.Context, s view.Step, c *v1alpha1.Cluster) error {
+	if err := b.unused(ctx, c); err != nil {
+		return err
+	}
+	return b.note(ctx, s, v1alpha1.AnnotationCephRemoved, s.UID)
+}
+
+// unused returns an error if a Cluster has volumes, or nobody can say of one that served. A person may say that they are not needed.
+func (b *Backend) unused(ctx context.Context, c *v1alpha1.Cluster) error {
+	// The volumes of a Ceph cluster that a spec names alone are those of the Cluster that has it.
+	if c.Annotations[v1alpha1.AnnotationRemove] == string(c.UID) || !noted.Has(c) {
+		return nil
+	}
+	monitors, err := b.client(c.FSID())
+	if err != nil {
+		return err
+	}
+	if !noted.Served(c) {
+		// The record may be lost. What was decided on stands unless Ceph has the filesystem by now. Monitors that nobody ever saw as a quorum have none.
+		now, err := monitors.Overview(ctx)
+		if err != nil && noted.Is(c, v1alpha1.AnnotationCephFormed) {
+			return err
+		}
+		if now.Filesystem != decideceph.Yes {
+			return nil
+		}
+	}
+	volumes, err := subvolume.Open(ctx, monitors)
+	if err != nil {
+		return err
+	}
+	if there, err := monitors.HasGroup(ctx); err != nil || !there {
+		return err
+	}
+	names, err := volumes.Names(ctx)
+	if err == nil && len(names) > 0 {
+		b.memory.changed(c.UID)
+		err = passing("%d volumes are in the filesystem by now", len(names))
+	}
+	return err
 }

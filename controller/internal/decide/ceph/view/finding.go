@@ -260,10 +260,10 @@ func (v *View) living(fsid string) bool {
 	return fsid == v.seen.Cluster.FSID() || v.twin(fsid) != ""
 }
 
-// unserved reports whether a check says that placement groups serve nothing, for about a minute or for good. Ceph only warns of it, and whatever is in them hangs.
+// unserved reports whether a check says that placement groups serve nothing, for about a minute or for good, or that a person has paused all reads or writes. Ceph only warns of it, and whatever uses them hangs.
 func unserved(check string) bool {
-	name, _, _ := strings.Cut(check, ":")
-	return name == "PG_AVAILABILITY"
+	name, text, _ := strings.Cut(check, ":")
+	return name == "PG_AVAILABILITY" || name == "OSDMAP_FLAGS" && (strings.Contains(text, "pauserd") || strings.Contains(text, "pausewr"))
 }
 
 // blocklist says whether every address on Ceph's blocklist is there by the record of the Cluster.

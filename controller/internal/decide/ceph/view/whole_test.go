@@ -31,6 +31,8 @@ func TestHealthy(t *testing.T) {
 		"something else as well":        {"HEALTH_WARN", []string{keys, "OSD_DOWN: 1 osds down"}, metav1.ConditionFalse, v1alpha1.ReasonCephWarning},
 		"a name that begins like it":    {"HEALTH_WARN", []string{"AUTH_INSECURE_KEYS_ALLOWED_TOO: 1"}, metav1.ConditionFalse, v1alpha1.ReasonCephWarning},
 		"a warning without a check":     {"HEALTH_WARN", nil, metav1.ConditionFalse, v1alpha1.ReasonCephWarning},
+		"all writes are paused":         {"HEALTH_WARN", []string{"OSDMAP_FLAGS: pauserd,pausewr flag(s) set"}, metav1.ConditionFalse, v1alpha1.ReasonCephError},
+		"a flag that hurts nobody":      {"HEALTH_WARN", []string{"OSDMAP_FLAGS: noout flag(s) set"}, metav1.ConditionFalse, v1alpha1.ReasonCephWarning},
 		"groups that serve nothing":     {"HEALTH_WARN", []string{"OSD_DOWN: 2 osds down", "PG_AVAILABILITY: Reduced data availability: 9 pgs inactive"}, metav1.ConditionFalse, v1alpha1.ReasonCephError},
 		"an error":                      {"HEALTH_ERR", []string{keys}, metav1.ConditionFalse, v1alpha1.ReasonCephError},
 		"a table's number that is none": {"HEALTH_WARN", []string{"POOL_PG_NUM_NOT_POWER_OF_TWO: 2 pool(s) have non-power-of-two pg_num"}, metav1.ConditionFalse, v1alpha1.ReasonCephWarning},
