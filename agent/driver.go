@@ -19,6 +19,7 @@ import (
 	"quarry.storage/quarry/agent/internal/host/mount"
 	hostnfs "quarry.storage/quarry/agent/internal/host/nfs"
 	hostrun "quarry.storage/quarry/agent/internal/host/run"
+	"quarry.storage/quarry/pkg/csirpc"
 	"quarry.storage/quarry/pkg/version"
 )
 
@@ -38,9 +39,11 @@ func newCephMounts(cfg config.Config, log logr.Logger) *cephfs.Client {
 // controller's calls.
 type storages struct {
 	volumes lvm.Volumes
-	shares  *hostnfs.Client
-	groups  iscsi.Groups
-	luns    iscsi.Luns
+	// uses keep calls on one volume apart from each other, and from the beginning of its removal.
+	uses   *csirpc.Locks
+	shares *hostnfs.Client
+	groups iscsi.Groups
+	luns   iscsi.Luns
 }
 
 // newDrivers connects the CSI services to the tools of this node, one driver per storage.
@@ -51,7 +54,7 @@ func newDrivers(cfg config.Config, on storages, log logr.Logger, registry promet
 	files := fs.New(hostrun.Real{})
 	common := csi.Config{
 		Version: version.Version, NodeName: cfg.NodeName, KubeletDir: cfg.KubeletDir, Filesystems: files, Mounter: kernel, Places: kernel,
-		Log: log.WithName("csi"), Registry: registry,
+		Locks: on.uses, Log: log.WithName("csi"), Registry: registry,
 	}
 	var drivers []*csi.Driver
 	for _, source := range []csi.Source{

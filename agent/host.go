@@ -33,8 +33,11 @@ import (
 	"quarry.storage/quarry/pkg/version"
 )
 
-// newServerConfig connects the server and its engine to the tools of this node. disks is the one that all of the agent works with.
-func newServerConfig(cfg config.Config, disks *disk.Tool, shared inventory.SharedLUNs, log logr.Logger) (server.Config, *lvm.LVM, error) {
+// newServerConfig connects the server and its engine to the tools of this node. disks is the one that all of the agent works with, uses are the locks
+// that the CSI services have, too.
+func newServerConfig(
+	cfg config.Config, disks *disk.Tool, uses node.Uses, shared inventory.SharedLUNs, log logr.Logger,
+) (server.Config, *lvm.LVM, error) {
 	release, bootID, factsErr := nodeFacts(cfg.ProcDir)
 	volumes, lvmErr := lvm.New(lvm.Config{
 		Runner: hostrun.Real{}, Dir: cfg.LVMDir, Binary: cfg.LVMBinary, WithoutDeviceMapper: cfg.WithoutDeviceMapper,
@@ -43,7 +46,7 @@ func newServerConfig(cfg config.Config, disks *disk.Tool, shared inventory.Share
 	if err := errors.Join(factsErr, lvmErr); err != nil {
 		return server.Config{}, nil, err
 	}
-	engine, err := newEngine(cfg, volumes, disks, shared, log)
+	engine, err := newEngine(cfg, volumes, disks, uses, shared, log)
 	return server.Config{
 		NodeName: cfg.NodeName, Version: version.Version, KernelRelease: release, BootID: bootID, Node: engine, LVM: volumes,
 		Uptime: block.Uptime, Log: log,
@@ -51,7 +54,9 @@ func newServerConfig(cfg config.Config, disks *disk.Tool, shared inventory.Share
 }
 
 // newEngine connects the engine to the observer and the adapters of this node's tools.
-func newEngine(cfg config.Config, volumes *lvm.LVM, disks *disk.Tool, shared inventory.SharedLUNs, log logr.Logger) (*node.Engine, error) {
+func newEngine(
+	cfg config.Config, volumes *lvm.LVM, disks *disk.Tool, uses node.Uses, shared inventory.SharedLUNs, log logr.Logger,
+) (*node.Engine, error) {
 	devices := block.New(block.Config{Sys: cfg.SysDir, Dev: cfg.DevDir, Udev: cfg.UdevDir, WithoutUdev: cfg.WithoutUdev})
 	observer, err := inventory.New(inventory.Config{
 		Block: devices, Mounts: mount.New(mount.Config{Proc: cfg.ProcDir, Dev: cfg.DevDir}), Prober: disks, LVM: volumes,
@@ -75,7 +80,7 @@ func newEngine(cfg config.Config, volumes *lvm.LVM, disks *disk.Tool, shared inv
 		Source: observer, Devices: observer, Guard: onDisk, Policy: policy, Quiet: quiet.Time, Log: log.WithName("quiet"),
 	})
 	return node.New(node.Config{
-		Policy: policy, Observer: watcher, Looker: observer, Groups: observer, Resolve: node.ResolveLinks,
+		Policy: policy, Observer: watcher, Looker: observer, Groups: observer, Resolve: node.ResolveLinks, Uses: uses,
 		Applier:  apply.Applier{Adapter: apply.Adapters{onDisk, onGroup, onCeph}, Guard: watcher},
 		Contents: csilvm.Contents{Devices: mapped, Filesystems: fs.New(hostrun.Real{})},
 	}), nil

@@ -27,6 +27,7 @@ import (
 	"quarry.storage/quarry/agent/internal/identity"
 	"quarry.storage/quarry/agent/internal/probe"
 	"quarry.storage/quarry/agent/internal/server"
+	"quarry.storage/quarry/pkg/csirpc"
 	"quarry.storage/quarry/pkg/version"
 )
 
@@ -81,7 +82,8 @@ func run(ctx context.Context, cfg config.Config) error {
 func work(ctx context.Context, cfg config.Config, log logr.Logger, registry *prometheus.Registry, id *identity.Manager) error {
 	disks := disk.New()
 	shared := &sharedLUNs{}
-	serverConfig, volumes, err := newServerConfig(cfg, disks, shared, log)
+	uses := &csirpc.Locks{}
+	serverConfig, volumes, err := newServerConfig(cfg, disks, uses, shared, log)
 	if err != nil {
 		return err
 	}
@@ -103,7 +105,7 @@ func work(ctx context.Context, cfg config.Config, log logr.Logger, registry *pro
 	group.Go(func() error { return initiator.Run(ctx) })
 	group.Go(func() error { groups.Watch(ctx); return nil })
 	if cfg.KubeletDir != "" {
-		for _, driver := range newDrivers(cfg, storages{volumes: serverConfig.Node, shares: shares, groups: groups, luns: luns}, log, registry) {
+		for _, driver := range newDrivers(cfg, storages{volumes: serverConfig.Node, uses: uses, shares: shares, groups: groups, luns: luns}, log, registry) {
 			group.Go(func() error { return driver.Run(ctx) })
 		}
 	}

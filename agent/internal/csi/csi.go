@@ -70,6 +70,8 @@ type Config struct {
 	Filesystems Filesystems
 	Mounter     mount.Mounter
 	Places      Places
+	// Locks keep calls on one volume apart; whoever else must not meet them has the same ones. The Driver has its own when it is nil.
+	Locks *csirpc.Locks
 
 	Log logr.Logger
 	// Registry takes the metrics; they are not kept when it is nil.
@@ -85,7 +87,6 @@ type Driver struct {
 	trees   Trees
 
 	calls      csirpc.Calls
-	locks      csirpc.Locks
 	checks     checks
 	registered prometheus.Gauge
 }
@@ -99,6 +100,7 @@ func New(cfg Config) *Driver {
 	profile := cfg.Source.Profile()
 	cfg.KubeletDir = cmp.Or(cfg.KubeletDir, DefaultKubeletDir)
 	cfg.CheckPatience = cmp.Or(cfg.CheckPatience, DefaultCheckPatience)
+	cfg.Locks = cmp.Or(cfg.Locks, &csirpc.Locks{})
 	cfg.Log = cfg.Log.WithValues("driver", profile.Name)
 	d := &Driver{
 		cfg: cfg, profile: profile, registered: newRegistered(cfg.Registry, profile.Name),

@@ -20,7 +20,7 @@ func (d *Driver) begin(ctx context.Context, handle string) (context.Context, fun
 	if err := d.cfg.Source.Check(handle); err != nil {
 		return nil, nil, err
 	}
-	unlock, err := d.locks.TryLock(handle)
+	unlock, err := d.cfg.Locks.TryLock(handle)
 	if err != nil {
 		return nil, nil, err
 	}

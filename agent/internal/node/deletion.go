@@ -62,14 +62,10 @@ const discardPatience = 20 * time.Second
 // cannot be written. It does not hold the lock of the group, so that others work on that meanwhile. That it began is on the volume before. How far it is is remembered for the
 // next call; after a death of the agent it begins anew.
 func (e *Engine) discard(ctx context.Context, want volume.Spec) error {
-	var p volume.Plan
-	_, err := e.changeClosed(ctx, want, func(seen plan.Snapshot, want volume.Spec) (_ volume.Plan, err error) {
-		p, err = volume.Discarding(seen, want)
-		return p, err
-	})
+	p, err := e.discarding(ctx, want)
 	switch log := logr.FromContextOrDiscard(ctx); {
 	case err != nil && len(p.Steps) == 0, ctx.Err() != nil, errors.Is(err, plan.ErrOpen), errors.Is(err, plan.ErrInUse):
-		// Nothing was tried, or somebody has it open: the same speaks against the removal.
+		// Nothing was tried, or somebody has it open or is about to: the same speaks against the removal.
 		return cmp.Or(err, ctx.Err())
 	case err != nil:
 		// Without the mark nothing is discarded. Whether the volume may be removed is decided anew next: where the metadata of a group is full, only that makes room.
@@ -102,6 +98,23 @@ func (e *Engine) discard(ctx context.Context, want volume.Spec) error {
 	}
 	e.discarded.Delete(v.UUID)
 	return nil
+}
+
+// discarding marks a volume before its first discard. A call that makes the volume ready for a pod meanwhile has looked for the mark before, and may mount it
+// afterwards: while there is one, nothing is marked. Later ones see the mark.
+func (e *Engine) discarding(ctx context.Context, want volume.Spec) (p volume.Plan, err error) {
+	if e.cfg.Uses != nil {
+		unlock, err := e.cfg.Uses.TryLock(want.ID)
+		if err != nil {
+			return volume.Plan{}, fmt.Errorf("volume %s in group %s is being made ready for a pod, or taken away from one: %w", want.Name, want.Group, plan.ErrBusy)
+		}
+		defer unlock()
+	}
+	_, err = e.changeClosed(ctx, want, func(seen plan.Snapshot, want volume.Spec) (_ volume.Plan, err error) {
+		p, err = volume.Discarding(seen, want)
+		return p, err
+	})
+	return p, err
 }
 
 // deleteUnused removes a volume that nobody used. The mark of a new volume is not enough, because it comes back with older metadata: what is on

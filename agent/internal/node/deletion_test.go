@@ -12,6 +12,7 @@ import (
 	"quarry.storage/quarry/agent/internal/host/run"
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/agent/internal/plan/volume"
+	"quarry.storage/quarry/pkg/csirpc"
 )
 
 // blank says of every volume that nobody used it.
@@ -64,6 +65,30 @@ func TestEngine_DeleteVolume_waitsForAShortLook(t *testing.T) {
 			}
 		})
 	})
+}
+
+// TestEngine_DeleteVolume_isNotBegunWhileTheVolumeIsMadeReady: a call that has looked at a volume, and did not see the mark, may be about to mount it.
+func TestEngine_DeleteVolume_isNotBegunWhileTheVolumeIsMadeReady(t *testing.T) {
+	want := volume.Spec{Group: "vg", OwnerUID: "uid", Name: "v", ID: "n1/vg/v", Discard: true}
+	e, fake, _ := lvmEngine(t, []plan.Volume{{Name: "v", ID: want.ID, UUID: "lv-uuid", SizeBytes: 4 << 20, Active: true}})
+	var uses csirpc.Locks
+	e.cfg.Uses = &uses
+	staged, err := uses.TryLock(want.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.DeleteVolume(t.Context(), want); !errors.Is(err, plan.ErrBusy) || len(fake.Calls()) > 0 {
+		t.Errorf("%v, commands %v", err, fake.Calls())
+	}
+	staged()
+	// It is begun now: the first command marks the volume, and is refused here.
+	if err := e.DeleteVolume(t.Context(), want); errors.Is(err, plan.ErrBusy) || len(fake.Calls()) == 0 {
+		t.Errorf("%v, commands %v", err, fake.Calls())
+	}
+	if staged, err = uses.TryLock(want.ID); err != nil {
+		t.Error(err)
+	}
+	staged()
 }
 
 // TestEngine_DeleteVolume_marksOnlyWhatIsClosed: what is remembered of a volume may be of before its use. One that somebody has open by now gets no tag

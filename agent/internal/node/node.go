@@ -62,6 +62,14 @@ type Config struct {
 	Contents Contents
 	// Resolve follows the links of device paths.
 	Resolve Resolver
+	// Uses keep what a volume is used by apart from the beginning of its removal. Nothing does when it is nil.
+	Uses Uses
+}
+
+// Uses are the locks of volumes that are being made ready for a pod, shown to one, or taken away from it.
+type Uses interface {
+	// TryLock takes the lock of a volume by its handle, or returns an error if somebody has it.
+	TryLock(handle string) (unlock func(), err error)
 }
 
 // applyTimeout bounds the changes of one call. They go on when the caller goes away: a command that is killed halfway is worse than one
