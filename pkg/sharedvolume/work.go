@@ -81,6 +81,26 @@ type Seen struct {
 	Version, Address string
 }
 
+// Wish is a volume that is to be made.
+type Wish struct {
+	// Name is the part of its handle behind the owner.
+	Name string
+	// Directory is relative to the root of the share.
+	Directory string
+	// OnDelete is what becomes of the directory when the volume is deleted.
+	OnDelete Policy
+	// Bytes is the size that is asked for; 0 records none. Nothing enforces it.
+	Bytes int64
+}
+
+// Check refuses a directory that is not safe, and a size that is none.
+func (w Wish) Check() error {
+	if w.Bytes < 0 {
+		return fmt.Errorf("a size of %d bytes: %w", w.Bytes, ErrInvalid)
+	}
+	return CheckDirectory(w.Directory)
+}
+
 // State of a volume's directory.
 type State string
 
@@ -104,6 +124,9 @@ type Directory struct {
 	Created   time.Time
 	// ShareID is the identity of the share.
 	ShareID string
+	// Bytes is the size that the first call asked for. It does not follow an expansion. 0 where none is on record, as of volumes that an
+	// agent of an earlier version made.
+	Bytes int64
 	// NeverMade is true when the volume never got as far as Made: nobody ever used it. It is false where nobody knows.
 	NeverMade bool
 }

@@ -197,13 +197,6 @@ var exceptions = []exception{
 		driver: v1alpha1.DriverNFS,
 		cases:  map[string][]string{controllerService + "GetCapacity": {"should return capacity (no optional values added)"}},
 	},
-	{
-		reason: "a directory has no size, only its PersistentVolume has, and the suite makes none",
-		driver: v1alpha1.DriverNFS, barred: true,
-		cases: map[string][]string{
-			controllerService + "CreateVolume": {"should fail when requesting to create a volume with already existing name and different capacity"},
-		},
-	},
 }
 
 // row is one case that is not run.

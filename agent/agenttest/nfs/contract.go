@@ -13,7 +13,7 @@ import (
 // Directories is what is held to the contract.
 type Directories interface {
 	GetShare(ctx context.Context, s sharedvolume.Share, prepare bool) (sharedvolume.Seen, error)
-	EnsureDirectory(ctx context.Context, s sharedvolume.Share, name, directory string, p sharedvolume.Policy) (sharedvolume.Directory, error)
+	EnsureDirectory(ctx context.Context, s sharedvolume.Share, w sharedvolume.Wish) (sharedvolume.Directory, error)
 	RemoveDirectory(ctx context.Context, s sharedvolume.Share, name string, p sharedvolume.Policy) (sharedvolume.Removal, error)
 	AbandonDirectory(ctx context.Context, s sharedvolume.Share, name string) error
 	ListDirectories(ctx context.Context, s sharedvolume.Share, after string, limit int) ([]sharedvolume.Directory, string, error)
@@ -57,7 +57,7 @@ func (c *check) wantReason(err error, reason string) {
 }
 
 func (c *check) ensure(name, directory string, p sharedvolume.Policy) error {
-	_, err := c.EnsureDirectory(c.Context(), c.Share, name, directory, p)
+	_, err := c.EnsureDirectory(c.Context(), c.Share, sharedvolume.Wish{Name: name, Directory: directory, OnDelete: p})
 	return err
 }
 
@@ -101,24 +101,27 @@ func prepared(c *check) {
 	if err != nil || seen.Problem == nil || seen.Problem.Reason != sharedvolume.ReasonOtherShare {
 		c.Errorf("another: %+v, %v", seen, err)
 	}
-	_, err = c.EnsureDirectory(c.Context(), another, "pvc-1", "data", sharedvolume.Delete)
+	_, err = c.EnsureDirectory(c.Context(), another, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 	c.wantReason(err, sharedvolume.ReasonOtherShare)
 }
 
 func life(c *check) {
 	c.prepare()
-	d, err := c.EnsureDirectory(c.Context(), c.Share, "pvc-1", "data", sharedvolume.Delete)
+	d, err := c.EnsureDirectory(c.Context(), c.Share, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete, Bytes: 1 << 30})
 	c.must(err)
 	want := sharedvolume.Directory{
 		ID: sharedvolume.ID{Owner: c.Share.Owner, Name: "pvc-1"}, Directory: "data", OnDelete: sharedvolume.Delete, State: sharedvolume.Made,
-		ShareID: c.Share.ID, Created: d.Created,
+		ShareID: c.Share.ID, Created: d.Created, Bytes: 1 << 30,
 	}
 	if d != want || d.Created.IsZero() {
 		c.Errorf("%+v, want %+v", d, want)
 	}
-	again, err := c.EnsureDirectory(c.Context(), c.Share, "pvc-1", "data", sharedvolume.Delete)
-	if err != nil || again != d {
-		c.Errorf("%+v, %v, want %+v", again, err, d)
+	// The size on record is that of the first call, whatever later ones ask for.
+	for _, bytes := range []int64{0, 1 << 30, 2 << 30} {
+		again, err := c.EnsureDirectory(c.Context(), c.Share, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete, Bytes: bytes})
+		if err != nil || again != d {
+			c.Errorf("%+v, %v, want %+v", again, err, d)
+		}
 	}
 	list, next, err := c.ListDirectories(c.Context(), c.Share, "", 10)
 	if err != nil || next != "" || len(list) != 1 || list[0] != d {

@@ -10,14 +10,12 @@ import (
 )
 
 // EnsureDirectory makes the directory of a volume.
-func (v *View) EnsureDirectory(
-	ctx context.Context, s sharedvolume.Share, name, directory string, p sharedvolume.Policy,
-) (sharedvolume.Directory, error) {
+func (v *View) EnsureDirectory(ctx context.Context, s sharedvolume.Share, w sharedvolume.Wish) (sharedvolume.Directory, error) {
 	v.servers.mu.Lock()
 	defer v.servers.mu.Unlock()
-	id, err := valid(s, name)
+	id, err := valid(s, w.Name)
 	if err == nil {
-		err = sharedvolume.CheckDirectory(directory)
+		err = w.Check()
 	}
 	if err != nil {
 		return sharedvolume.Directory{}, err
@@ -29,28 +27,29 @@ func (v *View) EnsureDirectory(
 	if r := h.records[id]; r != nil {
 		switch {
 		case r.State == sharedvolume.Removing:
-			return sharedvolume.Directory{}, state("volume %s is being removed", name)
-		case r.Directory.Directory != directory || r.OnDelete != p:
-			return sharedvolume.Directory{}, taken("volume %s was made with directory %q and onDelete %s", name, r.Directory.Directory, r.OnDelete)
-		case h.directories[directory] != id:
-			return sharedvolume.Directory{}, state("directory %q of volume %s is gone from the share", directory, name)
+			return sharedvolume.Directory{}, state("volume %s is being removed", w.Name)
+		case r.Directory.Directory != w.Directory || r.OnDelete != w.OnDelete:
+			return sharedvolume.Directory{}, taken("volume %s was made with directory %q and onDelete %s", w.Name, r.Directory.Directory, r.OnDelete)
+		case h.directories[w.Directory] != id:
+			return sharedvolume.Directory{}, state("directory %q of volume %s is gone from the share", w.Directory, w.Name)
 		}
 		return r.Directory, nil
 	}
-	if _, there := h.directories[directory]; there {
-		return sharedvolume.Directory{}, taken("directory %q: something that was not made for this volume is there", directory)
+	if _, there := h.directories[w.Directory]; there {
+		return sharedvolume.Directory{}, taken("directory %q: something that was not made for this volume is there", w.Directory)
 	}
-	for above := parent(directory); above != ""; above = parent(above) {
+	for above := parent(w.Directory); above != ""; above = parent(above) {
 		if holder := h.directories[above]; holder != (sharedvolume.ID{}) {
 			return sharedvolume.Directory{}, taken("%q is the directory of volume %s", above, holder)
 		}
 	}
-	if other := h.beside(directory); other != nil {
+	if other := h.beside(w.Directory); other != nil {
 		return sharedvolume.Directory{}, taken("directory %q is that of volume %s", other.Directory.Directory, other.ID)
 	}
-	h.put(directory, id)
+	h.put(w.Directory, id)
 	r := &record{Directory: sharedvolume.Directory{
-		ID: id, Directory: directory, OnDelete: p, State: sharedvolume.Made, Created: v.servers.now, ShareID: h.id,
+		ID: id, Directory: w.Directory, OnDelete: w.OnDelete, State: sharedvolume.Made, Created: v.servers.now, ShareID: h.id,
+		Bytes: w.Bytes,
 	}, left: h.entries}
 	h.records[id] = r
 	return r.Directory, nil

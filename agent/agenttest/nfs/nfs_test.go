@@ -70,7 +70,7 @@ func TestSlices(t *testing.T) {
 	if _, err := v.GetShare(t.Context(), s, true); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.EnsureDirectory(t.Context(), s, "a", "b", sharedvolume.Delete); err != nil {
+	if _, err := v.EnsureDirectory(t.Context(), s, sharedvolume.Wish{Name: "a", Directory: "b", OnDelete: sharedvolume.Delete}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []int64{1000, 2000, 2500} {

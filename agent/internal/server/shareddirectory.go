@@ -17,7 +17,7 @@ type SharedDirectories interface {
 	// GetShare looks whether a share can be used. A problem with the share is an answer.
 	GetShare(ctx context.Context, s sharedvolume.Share, prepare bool) (sharedvolume.Seen, error)
 	// EnsureDirectory makes the directory of a volume.
-	EnsureDirectory(ctx context.Context, s sharedvolume.Share, name, directory string, p sharedvolume.Policy) (sharedvolume.Directory, error)
+	EnsureDirectory(ctx context.Context, s sharedvolume.Share, w sharedvolume.Wish) (sharedvolume.Directory, error)
 	// RemoveDirectory deletes, archives or leaves it. An empty policy leaves the choice to the record.
 	RemoveDirectory(ctx context.Context, s sharedvolume.Share, name string, p sharedvolume.Policy) (sharedvolume.Removal, error)
 	// AbandonDirectory removes what is left of a volume that was never made, and refuses one that was.
@@ -60,17 +60,19 @@ func (s *sharedDirectoryService) EnsureDirectory(
 	ctx context.Context, req *agentv1.EnsureDirectoryRequest,
 ) (*agentv1.EnsureDirectoryResponse, error) {
 	share, err := validShare(req.GetShare())
-	if err == nil {
-		err = errors.Join(validShared(share.Owner, req.GetVolume()), sharedvolume.CheckDirectory(req.GetDirectory()))
+	wish := sharedvolume.Wish{
+		Name: req.GetVolume(), Directory: req.GetDirectory(), OnDelete: fromOnDelete[req.GetOnDelete()], Bytes: req.GetSizeBytes(),
 	}
-	policy := fromOnDelete[req.GetOnDelete()]
-	if err == nil && policy == "" {
+	if err == nil {
+		err = errors.Join(validShared(share.Owner, wish.Name), wish.Check())
+	}
+	if err == nil && wish.OnDelete == "" {
 		err = fmt.Errorf("on_delete is %s: %w", req.GetOnDelete(), sharedvolume.ErrInvalid)
 	}
 	if err != nil {
 		return nil, shareStatus(err)
 	}
-	d, err := s.shares.EnsureDirectory(ctx, share, req.GetVolume(), req.GetDirectory(), policy)
+	d, err := s.shares.EnsureDirectory(ctx, share, wish)
 	if err != nil {
 		return nil, shareStatus(err)
 	}
@@ -217,6 +219,7 @@ func toDirectory(d sharedvolume.Directory) *agentv1.SharedDirectory {
 	return &agentv1.SharedDirectory{
 		OwnerUid: d.Owner, Volume: d.Name, Directory: d.Directory, OnDelete: toOnDelete(d.OnDelete), State: toState[d.State],
 		CreatedUnixSeconds: d.Created.Unix(), ShareId: d.ShareID, NeverMade: d.NeverMade,
+		SizeBytes: d.Bytes,
 	}
 }
 

@@ -53,13 +53,15 @@ func TestSharedDirectories(t *testing.T) {
 		agentv1.OnDelete_ON_DELETE_DELETE: {1000, 1500}, agentv1.OnDelete_ON_DELETE_ARCHIVE: {0}, agentv1.OnDelete_ON_DELETE_RETAIN: {0},
 	} {
 		name := fmt.Sprintf("pvc-%d", policy)
-		made, err := c.EnsureDirectory(t.Context(), &agentv1.EnsureDirectoryRequest{Share: s, Volume: name, Directory: "d/" + name, OnDelete: policy})
+		made, err := c.EnsureDirectory(t.Context(), &agentv1.EnsureDirectoryRequest{
+			Share: s, Volume: name, Directory: "d/" + name, OnDelete: policy, SizeBytes: 1 << 30,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := &agentv1.SharedDirectory{
 			OwnerUid: nfsUID, Volume: name, Directory: "d/" + name, OnDelete: policy, State: agentv1.SharedDirectory_STATE_MADE,
-			CreatedUnixSeconds: made.GetDirectory().GetCreatedUnixSeconds(), ShareId: s.GetShareId(),
+			CreatedUnixSeconds: made.GetDirectory().GetCreatedUnixSeconds(), ShareId: s.GetShareId(), SizeBytes: 1 << 30,
 		}
 		page, err := c.ListDirectories(t.Context(), &agentv1.ListDirectoriesRequest{Share: s, PageSize: 1})
 		if err != nil || !proto.Equal(want, made.GetDirectory()) || len(page.GetDirectories()) != 1 || !proto.Equal(want, page.GetDirectories()[0]) {
@@ -147,6 +149,7 @@ func TestSharedDirectories_refuses(t *testing.T) {
 		"no volume": {Directory: "a", OnDelete: 1}, "a volume out": {Volume: "../a", Directory: "a", OnDelete: 1}, "no directory": {Volume: "a", OnDelete: 1},
 		"a directory out": {Volume: "a", Directory: "../a", OnDelete: 1}, "our marks": {Volume: "a", Directory: ".quarry/volumes", OnDelete: 1},
 		"no policy": {Volume: "a", Directory: "a"}, "an unknown policy": {Volume: "a", Directory: "a", OnDelete: 99},
+		"a size below nothing": {Volume: "a", Directory: "a", OnDelete: 1, SizeBytes: -1},
 	} {
 		req.Share = share()
 		if _, err := c.EnsureDirectory(t.Context(), req); status.Code(err) != codes.InvalidArgument {

@@ -36,14 +36,12 @@ func (p *Pool) GetShare(ctx context.Context, node string, s sharedvolume.Share, 
 }
 
 // EnsureDirectory makes the directory of a volume through a node, and returns its record.
-func (p *Pool) EnsureDirectory(
-	ctx context.Context, node string, s sharedvolume.Share, name, directory string, onDelete sharedvolume.Policy,
-) (sharedvolume.Directory, error) {
+func (p *Pool) EnsureDirectory(ctx context.Context, node string, s sharedvolume.Share, w sharedvolume.Wish) (sharedvolume.Directory, error) {
 	const call = "EnsureDirectory"
 	var r *agentv1.EnsureDirectoryResponse
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewSharedDirectoryServiceClient(conn).EnsureDirectory(ctx, &agentv1.EnsureDirectoryRequest{
-			Share: shareOf(s), Volume: name, Directory: directory, OnDelete: toPolicy[onDelete],
+			Share: shareOf(s), Volume: w.Name, Directory: w.Directory, OnDelete: toPolicy[w.OnDelete], SizeBytes: w.Bytes,
 		})
 		return err
 	})
@@ -125,7 +123,7 @@ func directoryOf(d *agentv1.SharedDirectory) sharedvolume.Directory {
 	out := sharedvolume.Directory{
 		ID:        sharedvolume.ID{Owner: d.GetOwnerUid(), Name: d.GetVolume()},
 		Directory: d.GetDirectory(), OnDelete: fromPolicy[d.GetOnDelete()], State: states[d.GetState()], ShareID: d.GetShareId(),
-		NeverMade: d.GetNeverMade(),
+		NeverMade: d.GetNeverMade(), Bytes: d.GetSizeBytes(),
 	}
 	if s := d.GetCreatedUnixSeconds(); s > 0 {
 		out.Created = time.Unix(s, 0)

@@ -38,7 +38,7 @@ func (d *directories) GetShare(_ context.Context, r *agentv1.GetShareRequest) (*
 
 var made = &agentv1.SharedDirectory{
 	OwnerUid: owner, Volume: "v", Directory: "a/v", OnDelete: agentv1.OnDelete_ON_DELETE_ARCHIVE,
-	State: agentv1.SharedDirectory_STATE_MADE, CreatedUnixSeconds: 1_700_000_000, ShareId: "id",
+	State: agentv1.SharedDirectory_STATE_MADE, CreatedUnixSeconds: 1_700_000_000, ShareId: "id", SizeBytes: 5,
 }
 
 func (d *directories) EnsureDirectory(_ context.Context, r *agentv1.EnsureDirectoryRequest) (*agentv1.EnsureDirectoryResponse, error) {
@@ -107,7 +107,7 @@ func TestPool_sharedDirectories(t *testing.T) {
 	wire := &agentv1.Share{Server: "server", Path: "/export", MountOptions: []string{"vers=3"}, OwnerUid: owner, ShareId: "id"}
 	record := sharedvolume.Directory{
 		ID: sharedvolume.ID{Owner: owner, Name: "v"}, Directory: "a/v", OnDelete: sharedvolume.Archive, State: sharedvolume.Made,
-		Created: time.Unix(1_700_000_000, 0), ShareID: "id",
+		Created: time.Unix(1_700_000_000, 0), ShareID: "id", Bytes: 5,
 	}
 	check := func(what string, err error, wantAsked proto.Message, want, got any) {
 		t.Helper()
@@ -130,9 +130,9 @@ func TestPool_sharedDirectories(t *testing.T) {
 		ID: "id", Usage: sharedvolume.Usage{Total: 3, Used: 2, Free: 1}, Version: "4.2", Address: "10.0.0.1:2049",
 		Problem: &sharedvolume.Problem{Reason: sharedvolume.ReasonReadOnly, Message: "m"},
 	}, report)
-	got, err := p.EnsureDirectory(ctx, "n1", share, "v", "a/v", sharedvolume.Archive)
+	got, err := p.EnsureDirectory(ctx, "n1", share, sharedvolume.Wish{Name: "v", Directory: "a/v", OnDelete: sharedvolume.Archive, Bytes: 5})
 	check("EnsureDirectory", err, &agentv1.EnsureDirectoryRequest{
-		Share: wire, Volume: "v", Directory: "a/v", OnDelete: agentv1.OnDelete_ON_DELETE_ARCHIVE,
+		Share: wire, Volume: "v", Directory: "a/v", OnDelete: agentv1.OnDelete_ON_DELETE_ARCHIVE, SizeBytes: 5,
 	}, record, got)
 	removal, err := p.RemoveDirectory(ctx, "n1", share, "v", "")
 	check("RemoveDirectory", err, &agentv1.RemoveDirectoryRequest{Share: wire, Volume: "v"},
@@ -157,7 +157,7 @@ func TestPool_faultsOfShares(t *testing.T) {
 	d, p := serveDirectories(t)
 	fault := func(node string) *decide.Fault {
 		t.Helper()
-		_, err := p.EnsureDirectory(t.Context(), node, sharedvolume.Share{}, "", "", "")
+		_, err := p.EnsureDirectory(t.Context(), node, sharedvolume.Share{}, sharedvolume.Wish{})
 		var f *decide.Fault
 		if !errors.As(err, &f) {
 			t.Fatal(err)

@@ -432,7 +432,9 @@ type EnsureDirectoryRequest struct {
 	// REQUIRED. Directory, relative to the root of the share.
 	Directory string `protobuf:"bytes,3,opt,name=directory,proto3" json:"directory,omitempty"`
 	// REQUIRED. What becomes of it when the volume is deleted.
-	OnDelete      OnDelete `protobuf:"varint,4,opt,name=on_delete,json=onDelete,proto3,enum=quarry.agent.v1.OnDelete" json:"on_delete,omitempty"`
+	OnDelete OnDelete `protobuf:"varint,4,opt,name=on_delete,json=onDelete,proto3,enum=quarry.agent.v1.OnDelete" json:"on_delete,omitempty"`
+	// OPTIONAL. Size that is asked for, in bytes; 0 for none. It is recorded when the volume is made, and neither enforced nor changed later.
+	SizeBytes     int64 `protobuf:"varint,5,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -493,6 +495,13 @@ func (x *EnsureDirectoryRequest) GetOnDelete() OnDelete {
 		return x.OnDelete
 	}
 	return OnDelete_ON_DELETE_UNSPECIFIED
+}
+
+func (x *EnsureDirectoryRequest) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
 }
 
 type EnsureDirectoryResponse struct {
@@ -907,7 +916,10 @@ type SharedDirectory struct {
 	// True when no EnsureDirectory came to its end, so that nobody ever used the volume: with STATE_MAKING, and with STATE_REMOVING where
 	// the removal began before the volume was made. False where that is not on record, and from agents of earlier versions, which
 	// do not tell: then a STATE_REMOVING may be that of a volume with data.
-	NeverMade     bool `protobuf:"varint,8,opt,name=never_made,json=neverMade,proto3" json:"never_made,omitempty"`
+	NeverMade bool `protobuf:"varint,8,opt,name=never_made,json=neverMade,proto3" json:"never_made,omitempty"`
+	// Size that the first EnsureDirectory asked for, in bytes: it does not follow an expansion. 0 where none is on record, and from agents
+	// of earlier versions. The caller compares it with what it asks for.
+	SizeBytes     int64 `protobuf:"varint,9,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -998,6 +1010,13 @@ func (x *SharedDirectory) GetNeverMade() bool {
 	return false
 }
 
+func (x *SharedDirectory) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
 var File_agent_v1_shareddirectory_proto protoreflect.FileDescriptor
 
 const file_agent_v1_shareddirectory_proto_rawDesc = "" +
@@ -1025,12 +1044,14 @@ const file_agent_v1_shareddirectory_proto_rawDesc = "" +
 	"\aaddress\x18\a \x01(\tR\aaddress\"@\n" +
 	"\fShareProblem\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\xb4\x01\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xd3\x01\n" +
 	"\x16EnsureDirectoryRequest\x12,\n" +
 	"\x05share\x18\x01 \x01(\v2\x16.quarry.agent.v1.ShareR\x05share\x12\x16\n" +
 	"\x06volume\x18\x02 \x01(\tR\x06volume\x12\x1c\n" +
 	"\tdirectory\x18\x03 \x01(\tR\tdirectory\x126\n" +
-	"\ton_delete\x18\x04 \x01(\x0e2\x19.quarry.agent.v1.OnDeleteR\bonDelete\"Y\n" +
+	"\ton_delete\x18\x04 \x01(\x0e2\x19.quarry.agent.v1.OnDeleteR\bonDelete\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x05 \x01(\x03R\tsizeBytes\"Y\n" +
 	"\x17EnsureDirectoryResponse\x12>\n" +
 	"\tdirectory\x18\x01 \x01(\v2 .quarry.agent.v1.SharedDirectoryR\tdirectory\"\x96\x01\n" +
 	"\x16RemoveDirectoryRequest\x12,\n" +
@@ -1055,7 +1076,7 @@ const file_agent_v1_shareddirectory_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"\x85\x01\n" +
 	"\x17ListDirectoriesResponse\x12B\n" +
 	"\vdirectories\x18\x01 \x03(\v2 .quarry.agent.v1.SharedDirectoryR\vdirectories\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9c\x03\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xbb\x03\n" +
 	"\x0fSharedDirectory\x12\x1b\n" +
 	"\towner_uid\x18\x01 \x01(\tR\bownerUid\x12\x16\n" +
 	"\x06volume\x18\x02 \x01(\tR\x06volume\x12\x1c\n" +
@@ -1065,7 +1086,9 @@ const file_agent_v1_shareddirectory_proto_rawDesc = "" +
 	"\x14created_unix_seconds\x18\x06 \x01(\x03R\x12createdUnixSeconds\x12\x19\n" +
 	"\bshare_id\x18\a \x01(\tR\ashareId\x12\x1d\n" +
 	"\n" +
-	"never_made\x18\b \x01(\bR\tneverMade\"T\n" +
+	"never_made\x18\b \x01(\bR\tneverMade\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\t \x01(\x03R\tsizeBytes\"T\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fSTATE_MAKING\x10\x01\x12\x0e\n" +

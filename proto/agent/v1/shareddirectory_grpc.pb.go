@@ -62,7 +62,8 @@ type SharedDirectoryServiceClient interface {
 	//
 	// Effect: the directory exists, and a record says that it is this volume's. A directory that exists already and was not made for this
 	// volume is never taken, nor is one inside or around another volume's directory, even if that one is gone. Idempotent by owner,
-	// volume, directory and policy: a call that was interrupted continues. Who may call: the CSI controller.
+	// volume, directory and policy: a call that was interrupted continues. A volume that was made with another size is returned with that
+	// one. Who may call: the CSI controller.
 	//
 	// | code                | caller's action                                                                               |
 	// |---------------------|-----------------------------------------------------------------------------------------------|
@@ -209,7 +210,8 @@ type SharedDirectoryServiceServer interface {
 	//
 	// Effect: the directory exists, and a record says that it is this volume's. A directory that exists already and was not made for this
 	// volume is never taken, nor is one inside or around another volume's directory, even if that one is gone. Idempotent by owner,
-	// volume, directory and policy: a call that was interrupted continues. Who may call: the CSI controller.
+	// volume, directory and policy: a call that was interrupted continues. A volume that was made with another size is returned with that
+	// one. Who may call: the CSI controller.
 	//
 	// | code                | caller's action                                                                               |
 	// |---------------------|-----------------------------------------------------------------------------------------------|

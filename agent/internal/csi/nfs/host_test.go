@@ -98,7 +98,7 @@ func newReal(t *testing.T, s *nfsd.Server, name string) *real {
 // make makes a volume and returns its handle.
 func (r *real) make(t *testing.T, name, directory string, options ...string) string {
 	t.Helper()
-	d, err := r.client.EnsureDirectory(t.Context(), r.share, name, directory, sharedvolume.Delete)
+	d, err := r.client.EnsureDirectory(t.Context(), r.share, sharedvolume.Wish{Name: name, Directory: directory, OnDelete: sharedvolume.Delete})
 	must(t, err)
 	r.Context[d.ID.String()] = sharedvolume.Attributes{
 		Server: r.share.Server, Path: r.share.Path, MountOptions: options, Directory: directory, OnDelete: sharedvolume.Delete, ShareID: r.share.ID,

@@ -21,7 +21,7 @@ func TestClient_bounds(t *testing.T) {
 	var wait sync.WaitGroup
 	for i := range 6 {
 		wait.Go(func() {
-			_, err := c.EnsureDirectory(t.Context(), shareOf("one"), fmt.Sprintf("pvc-%d", i), fmt.Sprintf("d%d", i), sharedvolume.Delete)
+			_, err := c.EnsureDirectory(t.Context(), shareOf("one"), sharedvolume.Wish{Name: fmt.Sprintf("pvc-%d", i), Directory: fmt.Sprintf("d%d", i), OnDelete: sharedvolume.Delete})
 			var p *sharedvolume.Problem
 			switch {
 			case !errors.As(err, &p):
@@ -92,7 +92,7 @@ func TestClient_manyRemovals(t *testing.T) {
 		seen <- err
 	}()
 	go func() {
-		_, err := c.EnsureDirectory(t.Context(), shareOf("one"), "pvc-new", "new", sharedvolume.Delete)
+		_, err := c.EnsureDirectory(t.Context(), shareOf("one"), sharedvolume.Wish{Name: "pvc-new", Directory: "new", OnDelete: sharedvolume.Delete})
 		made <- err
 	}()
 	time.Sleep(20 * time.Millisecond) // Both are sent while the share does not answer.

@@ -279,7 +279,7 @@ func TestClient_lifecycle(t *testing.T) {
 		t.Errorf("prepared: %+v", seen)
 	}
 	s.ID = seen.ID
-	d, err := c.EnsureDirectory(t.Context(), s, "pvc-1", "team/data", sharedvolume.Delete)
+	d, err := c.EnsureDirectory(t.Context(), s, sharedvolume.Wish{Name: "pvc-1", Directory: "team/data", OnDelete: sharedvolume.Delete})
 	if err != nil || d.State != sharedvolume.Made || d.ShareID != s.ID {
 		t.Fatalf("%+v, %v", d, err)
 	}
@@ -299,25 +299,25 @@ func TestClient_errors(t *testing.T) {
 	w := newWorld(t)
 	c := w.client(Limits{})
 	s := shareOf("one")
-	_, err := c.EnsureDirectory(t.Context(), s, "pvc-1", "data", sharedvolume.Delete)
+	_, err := c.EnsureDirectory(t.Context(), s, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 	wantReason(t, err, sharedvolume.ReasonNotPrepared)
 	_, err = c.GetShare(t.Context(), s, true)
 	must(t, err)
-	_, err = c.EnsureDirectory(t.Context(), s, "pvc-1", "data", sharedvolume.Delete)
+	_, err = c.EnsureDirectory(t.Context(), s, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 	must(t, err)
-	_, err = c.EnsureDirectory(t.Context(), s, "pvc-2", "data", sharedvolume.Delete)
+	_, err = c.EnsureDirectory(t.Context(), s, sharedvolume.Wish{Name: "pvc-2", Directory: "data", OnDelete: sharedvolume.Delete})
 	if !errors.Is(err, sharedvolume.ErrTaken) {
 		t.Errorf("%v", err)
 	}
 	must(t, os.Rename(filepath.Join(w.dir, "one/data"), filepath.Join(w.dir, "one/other")))
-	_, err = c.EnsureDirectory(t.Context(), s, "pvc-1", "data", sharedvolume.Delete)
+	_, err = c.EnsureDirectory(t.Context(), s, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 	if !errors.Is(err, sharedvolume.ErrState) {
 		t.Errorf("%v", err)
 	}
 	s.ID = "00000000-0000-0000-0000-000000000000"
 	_, err = c.RemoveDirectory(t.Context(), s, "pvc-1", "")
 	wantReason(t, err, sharedvolume.ReasonOtherShare)
-	_, err = c.EnsureDirectory(t.Context(), shareOf("nowhere"), "pvc-1", "data", sharedvolume.Delete)
+	_, err = c.EnsureDirectory(t.Context(), shareOf("nowhere"), sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 	wantReason(t, err, sharedvolume.ReasonNameUnresolved, "nowhere")
 	seen, err := c.GetShare(t.Context(), shareOf("nowhere"), true)
 	if err != nil || seen.Problem == nil || seen.Problem.Reason != sharedvolume.ReasonNameUnresolved {
@@ -334,7 +334,7 @@ func TestClient_invalid(t *testing.T) {
 		"an option": {Server: "one", Path: "/a", Owner: owner, MountOptions: []string{"suid"}}, "an identity": {Server: "one", Path: "/a", Owner: owner, ID: "x"},
 	} {
 		_, getErr := c.GetShare(t.Context(), s, true)
-		_, ensureErr := c.EnsureDirectory(t.Context(), s, "pvc-1", "a", sharedvolume.Delete)
+		_, ensureErr := c.EnsureDirectory(t.Context(), s, sharedvolume.Wish{Name: "pvc-1", Directory: "a", OnDelete: sharedvolume.Delete})
 		_, removeErr := c.RemoveDirectory(t.Context(), s, "pvc-1", "")
 		_, _, listErr := c.ListDirectories(t.Context(), s, "", 1)
 		abandonErr := c.AbandonDirectory(t.Context(), s, "pvc-1")
@@ -345,10 +345,10 @@ func TestClient_invalid(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "../a", "A", "a/b"} {
-		if _, err := c.EnsureDirectory(t.Context(), shareOf("one"), name, "a", sharedvolume.Delete); !errors.Is(err, sharedvolume.ErrInvalid) {
+		if _, err := c.EnsureDirectory(t.Context(), shareOf("one"), sharedvolume.Wish{Name: name, Directory: "a", OnDelete: sharedvolume.Delete}); !errors.Is(err, sharedvolume.ErrInvalid) {
 			t.Errorf("volume %q: %v", name, err)
 		}
-		if _, err := c.EnsureDirectory(t.Context(), shareOf("one"), "a", name+"/", sharedvolume.Delete); !errors.Is(err, sharedvolume.ErrInvalid) {
+		if _, err := c.EnsureDirectory(t.Context(), shareOf("one"), sharedvolume.Wish{Name: "a", Directory: name + "/", OnDelete: sharedvolume.Delete}); !errors.Is(err, sharedvolume.ErrInvalid) {
 			t.Errorf("directory %q: %v", name, err)
 		}
 	}
@@ -374,13 +374,13 @@ func TestClient_hangingServer(t *testing.T) {
 			for i := range 2 {
 				wait.Go(func() {
 					takes(t, 10*time.Second, func() {
-						_, err := c.EnsureDirectory(t.Context(), shareOf("one"), fmt.Sprintf("pvc-%d", i), fmt.Sprintf("d%d", i), sharedvolume.Delete)
+						_, err := c.EnsureDirectory(t.Context(), shareOf("one"), sharedvolume.Wish{Name: fmt.Sprintf("pvc-%d", i), Directory: fmt.Sprintf("d%d", i), OnDelete: sharedvolume.Delete})
 						wantReason(t, err, sharedvolume.ReasonUnreachable)
 					})
 				})
 			}
 			takes(t, 2*time.Second, func() {
-				_, err := c.EnsureDirectory(t.Context(), shareOf("two"), "pvc-8", "d", sharedvolume.Delete)
+				_, err := c.EnsureDirectory(t.Context(), shareOf("two"), sharedvolume.Wish{Name: "pvc-8", Directory: "d", OnDelete: sharedvolume.Delete})
 				must(t, err)
 			})
 			wait.Wait()
@@ -389,7 +389,7 @@ func TestClient_hangingServer(t *testing.T) {
 				for deadline := time.Now().Add(5 * time.Second); ; {
 					var err error
 					takes(t, time.Second, func() {
-						_, err = c.EnsureDirectory(t.Context(), shareOf("one"), "pvc-9", "d9", sharedvolume.Delete)
+						_, err = c.EnsureDirectory(t.Context(), shareOf("one"), sharedvolume.Wish{Name: "pvc-9", Directory: "d9", OnDelete: sharedvolume.Delete})
 					})
 					if err != nil && strings.Contains(err.Error(), "still waits") || time.Now().After(deadline) {
 						wantReason(t, err, sharedvolume.ReasonUnreachable, "still waits")
@@ -407,7 +407,7 @@ func TestClient_hangingServer(t *testing.T) {
 			}
 			w.release()
 			back(t, func() error {
-				_, err := c.EnsureDirectory(t.Context(), shareOf("one"), "pvc-0", "d0", sharedvolume.Delete)
+				_, err := c.EnsureDirectory(t.Context(), shareOf("one"), sharedvolume.Wish{Name: "pvc-0", Directory: "d0", OnDelete: sharedvolume.Delete})
 				return err
 			})
 		})
@@ -436,7 +436,7 @@ func TestClient_crash(t *testing.T) {
 	w.stop("one")
 	failed := make(chan error, 1)
 	go func() {
-		_, err := c.EnsureDirectory(t.Context(), shareOf("one"), "pvc-1", "d", sharedvolume.Delete)
+		_, err := c.EnsureDirectory(t.Context(), shareOf("one"), sharedvolume.Wish{Name: "pvc-1", Directory: "d", OnDelete: sharedvolume.Delete})
 		failed <- err
 	}()
 	time.Sleep(20 * time.Millisecond)
@@ -448,7 +448,7 @@ func TestClient_crash(t *testing.T) {
 	wantReason(t, <-failed, sharedvolume.ReasonUnreachable, "gone")
 	w.release()
 	back(t, func() error {
-		_, err := c.EnsureDirectory(t.Context(), shareOf("one"), "pvc-1", "d", sharedvolume.Delete)
+		_, err := c.EnsureDirectory(t.Context(), shareOf("one"), sharedvolume.Wish{Name: "pvc-1", Directory: "d", OnDelete: sharedvolume.Delete})
 		return err
 	})
 }
@@ -487,7 +487,7 @@ func TestClient_oneCallPerVolume(t *testing.T) {
 	w.stop("one")
 	first := make(chan error)
 	go func() {
-		_, err := c.EnsureDirectory(t.Context(), shareOf("one"), "pvc-1", "d", sharedvolume.Delete)
+		_, err := c.EnsureDirectory(t.Context(), shareOf("one"), sharedvolume.Wish{Name: "pvc-1", Directory: "d", OnDelete: sharedvolume.Delete})
 		first <- err
 	}()
 	for c.lockedNothing() {
@@ -523,7 +523,7 @@ func TestClient_callerGoes(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		cancel()
 	}()
-	_, err = c.EnsureDirectory(ctx, shareOf("one"), "pvc-1", "d", sharedvolume.Delete)
+	_, err = c.EnsureDirectory(ctx, shareOf("one"), sharedvolume.Wish{Name: "pvc-1", Directory: "d", OnDelete: sharedvolume.Delete})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
@@ -558,7 +558,7 @@ func TestClient_callerGoesForGood(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		cancel()
 	}()
-	_, err = c.EnsureDirectory(ctx, shareOf("one"), "pvc-1", "d", sharedvolume.Delete)
+	_, err = c.EnsureDirectory(ctx, shareOf("one"), sharedvolume.Wish{Name: "pvc-1", Directory: "d", OnDelete: sharedvolume.Delete})
 	if !errors.Is(err, context.Canceled) || c.lockedNothing() {
 		t.Errorf("%v", err)
 	}
@@ -579,7 +579,7 @@ func TestClient_callerHasNoMoreTime(t *testing.T) {
 	other := ensuring(t, c)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := c.EnsureDirectory(ctx, shareOf("one"), "pvc-2", "e", sharedvolume.Delete); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := c.EnsureDirectory(ctx, shareOf("one"), sharedvolume.Wish{Name: "pvc-2", Directory: "e", OnDelete: sharedvolume.Delete}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
 	if _, err := c.RemoveDirectory(t.Context(), shareOf("one"), "pvc-2", ""); !errors.Is(err, sharedvolume.ErrBusy) {
@@ -588,7 +588,7 @@ func TestClient_callerHasNoMoreTime(t *testing.T) {
 	w.release()
 	must(t, <-other)
 	back(t, func() error {
-		_, err := c.EnsureDirectory(t.Context(), shareOf("one"), "pvc-2", "e", sharedvolume.Delete)
+		_, err := c.EnsureDirectory(t.Context(), shareOf("one"), sharedvolume.Wish{Name: "pvc-2", Directory: "e", OnDelete: sharedvolume.Delete})
 		return err
 	})
 	if n := w.started.Load(); n != 1 {
@@ -601,7 +601,7 @@ func ensuring(t *testing.T, c *Client) <-chan error {
 	t.Helper()
 	made := make(chan error, 1)
 	go func() {
-		_, err := c.EnsureDirectory(t.Context(), shareOf("one"), "pvc-1", "d", sharedvolume.Delete)
+		_, err := c.EnsureDirectory(t.Context(), shareOf("one"), sharedvolume.Wish{Name: "pvc-1", Directory: "d", OnDelete: sharedvolume.Delete})
 		made <- err
 	}()
 	for c.lockedNothing() {
@@ -678,7 +678,7 @@ func TestClient_slices(t *testing.T) {
 	c := w.client(limits)
 	_, err := c.GetShare(t.Context(), shareOf("one"), true)
 	must(t, err)
-	_, err = c.EnsureDirectory(t.Context(), shareOf("one"), "pvc-1", "d", sharedvolume.Delete)
+	_, err = c.EnsureDirectory(t.Context(), shareOf("one"), sharedvolume.Wish{Name: "pvc-1", Directory: "d", OnDelete: sharedvolume.Delete})
 	must(t, err)
 	for i := range 500 {
 		must(t, os.WriteFile(filepath.Join(w.dir, "one/d", fmt.Sprint(i)), nil, 0o600))

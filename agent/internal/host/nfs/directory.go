@@ -87,17 +87,15 @@ func (c *Client) GetShare(ctx context.Context, s sharedvolume.Share, prepare boo
 }
 
 // EnsureDirectory makes the directory of a volume.
-func (c *Client) EnsureDirectory(
-	ctx context.Context, s sharedvolume.Share, name, directory string, policy sharedvolume.Policy,
-) (sharedvolume.Directory, error) {
-	if err := sharedvolume.CheckDirectory(directory); err != nil {
+func (c *Client) EnsureDirectory(ctx context.Context, s sharedvolume.Share, w sharedvolume.Wish) (sharedvolume.Directory, error) {
+	if err := w.Check(); err != nil {
 		return sharedvolume.Directory{}, err
 	}
-	unlock, err := c.volume(s, name)
+	unlock, err := c.volume(s, w.Name)
 	if err != nil {
 		return sharedvolume.Directory{}, err
 	}
-	r := child.Request{Operation: child.Ensure, Volume: name, Directory: directory, OnDelete: policy}
+	r := child.Request{Operation: child.Ensure, Volume: w.Name, Directory: w.Directory, OnDelete: w.OnDelete, Bytes: w.Bytes}
 	out, _, err := c.do(ctx, s, r, c.cfg.Limits.Call, unlock)
 	return out.Directory, err
 }

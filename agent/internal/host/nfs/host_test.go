@@ -68,7 +68,7 @@ func made(t *testing.T, c *Client, s sharedvolume.Share, directory string, p sha
 		t.Fatalf("%s: %s", seen.Problem.Reason, seen.Problem.Message)
 	}
 	s.ID = seen.ID
-	d, err := c.EnsureDirectory(t.Context(), s, "pvc-1", directory, p)
+	d, err := c.EnsureDirectory(t.Context(), s, sharedvolume.Wish{Name: "pvc-1", Directory: directory, OnDelete: p})
 	must(t, err)
 	return s, Volume{ID: d.ID, Attributes: sharedvolume.Attributes{
 		Server: s.Server, Path: s.Path, MountOptions: s.MountOptions, Directory: directory, OnDelete: p, ShareID: s.ID,
@@ -200,7 +200,7 @@ func escapes(t *testing.T, s *nfsd.Server) {
 		"link", "link/x", "root/etc", "root/tmp/x", "marks", "marks/volumes/x", "../outside", "..", "/outside", "data/../../outside/x", ".quarry/x", "data/inside",
 		"./x", "a//b", "a/", "a\x00/../x", "link/../x", strings.Repeat("../", 20) + "tmp/x", "\xff", "a\nb", "lost+found", ".nfs0001", "link/precious",
 	} {
-		if d, err := c.EnsureDirectory(t.Context(), share, fmt.Sprintf("evil-%d", i), directory, sharedvolume.Delete); err == nil {
+		if d, err := c.EnsureDirectory(t.Context(), share, sharedvolume.Wish{Name: fmt.Sprintf("evil-%d", i), Directory: directory, OnDelete: sharedvolume.Delete}); err == nil {
 			t.Errorf("directory %q: %+v", directory, d)
 		}
 		evil := v
@@ -377,7 +377,7 @@ func archived(t *testing.T, s *nfsd.Server) {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		as = append(as, r.ArchivedAs)
-		_, err = c.EnsureDirectory(t.Context(), share, "pvc-1", "team/data", sharedvolume.Archive)
+		_, err = c.EnsureDirectory(t.Context(), share, sharedvolume.Wish{Name: "pvc-1", Directory: "team/data", OnDelete: sharedvolume.Archive})
 		must(t, err)
 	}
 	if content, err := os.ReadFile(filepath.Join(dir, as[0], "file")); err != nil || string(content) != "x" {
@@ -426,7 +426,7 @@ func deadServer(t *testing.T, s *nfsd.Server) { //nolint:gocyclo // one journey,
 	})
 	wait.Go(func() {
 		takes(t, 25*time.Second, func() {
-			_, err := c.EnsureDirectory(t.Context(), share, "pvc-2", "other", sharedvolume.Delete)
+			_, err := c.EnsureDirectory(t.Context(), share, sharedvolume.Wish{Name: "pvc-2", Directory: "other", OnDelete: sharedvolume.Delete})
 			wantReason(t, err, sharedvolume.ReasonUnreachable)
 			t.Logf("ensure: %v", err)
 		})
@@ -475,7 +475,7 @@ func deadServer(t *testing.T, s *nfsd.Server) { //nolint:gocyclo // one journey,
 	}
 	deadline := time.Now().Add(time.Minute)
 	for {
-		_, err := c.EnsureDirectory(t.Context(), share, "pvc-2", "other", sharedvolume.Delete)
+		_, err := c.EnsureDirectory(t.Context(), share, sharedvolume.Wish{Name: "pvc-2", Directory: "other", OnDelete: sharedvolume.Delete})
 		if err == nil {
 			break
 		}

@@ -26,6 +26,8 @@ type spy struct {
 	calls []string
 	// faults are what nodes answer in place of working.
 	faults map[string]*decide.Fault
+	// older is true for agents of an earlier version, which know no size.
+	older bool
 	// before is called before every effect, after when it is done; an error is what the caller gets.
 	before, after func(ctx context.Context, method string) error
 }
@@ -80,10 +82,13 @@ func (s *spy) work(ctx context.Context, method, node string, do func() error) er
 }
 
 func (s *spy) EnsureDirectory(
-	ctx context.Context, node string, share sharedvolume.Share, name, directory string, p sharedvolume.Policy,
+	ctx context.Context, node string, share sharedvolume.Share, w sharedvolume.Wish,
 ) (d sharedvolume.Directory, err error) {
+	if s.older {
+		w.Bytes = 0
+	}
 	err = s.work(ctx, "EnsureDirectory", node, func() (err error) {
-		d, err = s.Pool.EnsureDirectory(ctx, node, share, name, directory, p)
+		d, err = s.Pool.EnsureDirectory(ctx, node, share, w)
 		return err
 	})
 	return d, err

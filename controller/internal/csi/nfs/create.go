@@ -17,15 +17,12 @@ func (b *Backend) CreateVolume(ctx context.Context, w frame.Wish) (frame.Volume,
 	if err := checkFlags(w); err != nil {
 		return frame.Volume{}, err
 	}
-	size, err := w.Size.Size(1)
-	if err != nil {
-		return frame.Volume{}, err
-	}
 	k, err := b.wanted(ctx, w)
 	if err != nil {
 		return frame.Volume{}, err
 	}
-	if err := k.sameSize(w.Size); err != nil {
+	size, err := k.agree(w.Size, k.bytes())
+	if err != nil {
 		return frame.Volume{}, err
 	}
 	a := k.recorded
@@ -39,7 +36,10 @@ func (b *Backend) CreateVolume(ctx context.Context, w frame.Wish) (frame.Volume,
 			return frame.Volume{}, err
 		}
 	}
-	made, err := b.ensure(ctx, k, *a)
+	made, bytes, err := b.ensure(ctx, k, *a, size)
+	if err == nil && len(k.volumes) == 0 {
+		size, err = k.agree(w.Size, bytes)
+	}
 	if err != nil {
 		return frame.Volume{}, err
 	}
@@ -92,46 +92,59 @@ func (b *Backend) wanted(ctx context.Context, w frame.Wish) (known, error) {
 	return k, err
 }
 
-// sameSize refuses another size than the one that a PersistentVolume of the volume has.
-func (k known) sameSize(asked volume.Range) error {
+// bytes is the size of the volume by its PersistentVolume, which alone knows of an expansion; 0 when there is none.
+func (k known) bytes() int64 {
 	if len(k.volumes) == 0 {
-		return nil
+		return 0
 	}
-	have := bytesOf(k.volumes[0])
-	if have < asked.Required || asked.Holds(have) != nil {
-		return volume.Refuse(volume.Conflict, "volume %s exists with %d bytes", k.id, have)
-	}
-	return nil
+	return bytesOf(k.volumes[0])
 }
 
-// ensure makes the directory, and returns what is recorded of it. The record of an earlier call wins where it says something else.
-func (b *Backend) ensure(ctx context.Context, k known, a sharedvolume.Attributes) (sharedvolume.Attributes, error) {
+// agree returns the size of a volume: the one that it has, which has to be one that is asked for, or else the one that is asked for. A volume has 0
+// bytes when nothing says how many.
+func (k known) agree(asked volume.Range, have int64) (int64, error) {
+	size, err := asked.Size(1)
+	if err != nil || have == 0 {
+		return size, err
+	}
+	if have < asked.Required || asked.Holds(have) != nil {
+		return 0, volume.Refuse(volume.Conflict, "volume %s exists with %d bytes", k.id, have)
+	}
+	return have, nil
+}
+
+// ensure makes the directory, and returns what is recorded of it: where it is, and with how many bytes it was made. The record of an earlier call
+// wins where it says something else.
+func (b *Backend) ensure(ctx context.Context, k known, a sharedvolume.Attributes, bytes int64) (sharedvolume.Attributes, int64, error) {
 	share, err := k.share()
 	if err != nil {
-		return a, err
+		return a, 0, err
 	}
-	made, err := b.ensureOnce(ctx, share, k, a)
+	made, err := b.ensureOnce(ctx, share, k, a, bytes)
 	if isFault(err, decide.FaultConflict) && k.recorded == nil {
 		earlier, lookup := b.record(ctx, share, k.hint(), k.id.Name)
 		if lookup != nil || earlier == nil {
-			return a, err
+			return a, 0, err
 		}
 		a.Directory, a.OnDelete = earlier.Directory, earlier.OnDelete
-		made, err = b.ensureOnce(ctx, share, k, a)
+		made, err = b.ensureOnce(ctx, share, k, a, bytes)
 	}
 	if err != nil {
-		return a, err
+		return a, 0, err
 	}
 	a.Directory, a.OnDelete, a.ShareID = made.Directory, made.OnDelete, made.ShareID
 	if err := a.Check(); err != nil {
-		return a, volume.Refuse(volume.Precondition, "the record of volume %s on the share: %v", k.id, err)
+		return a, 0, volume.Refuse(volume.Precondition, "the record of volume %s on the share: %v", k.id, err)
 	}
-	return a, nil
+	return a, made.Bytes, nil
 }
 
-func (b *Backend) ensureOnce(ctx context.Context, share sharedvolume.Share, k known, a sharedvolume.Attributes) (made sharedvolume.Directory, err error) {
+func (b *Backend) ensureOnce(
+	ctx context.Context, share sharedvolume.Share, k known, a sharedvolume.Attributes, bytes int64,
+) (made sharedvolume.Directory, err error) {
+	w := sharedvolume.Wish{Name: k.id.Name, Directory: a.Directory, OnDelete: a.OnDelete, Bytes: bytes}
 	err = b.through(ctx, share, k.hint(), func(ctx context.Context, node string) (err error) {
-		made, err = b.Agents.EnsureDirectory(ctx, node, share, k.id.Name, a.Directory, a.OnDelete)
+		made, err = b.Agents.EnsureDirectory(ctx, node, share, w)
 		return err
 	})
 	return made, err

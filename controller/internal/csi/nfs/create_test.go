@@ -61,6 +61,49 @@ func TestCreateVolume_againKeepsWhatWasAgreedOn(t *testing.T) {
 	wantCode(t, err, codes.AlreadyExists)
 }
 
+// TestCreateVolume_sizeOfAnEarlierCall: the share records the size of the first call, the PersistentVolume outranks it, and where neither is there,
+// nothing is known.
+func TestCreateVolume_sizeOfAnEarlierCall(t *testing.T) {
+	for name, c := range map[string]struct {
+		older bool
+		// persistent is the size of the PersistentVolume; 0 for none.
+		persistent, required, limit, want int64
+	}{
+		"the same":                            {required: gib, want: gib},
+		"none":                                {want: gib},
+		"a range that holds it":               {required: gib / 2, limit: 2 * gib, want: gib},
+		"more":                                {required: gib + 1},
+		"less":                                {required: gib / 2, limit: gib - 1},
+		"on record by an agent of before":     {older: true, required: 2 * gib, want: 2 * gib},
+		"expanded since":                      {persistent: 3 * gib, required: gib, want: 3 * gib},
+		"expanded since, and asked for":       {persistent: 3 * gib, required: 3 * gib, want: 3 * gib},
+		"expanded since, and too little":      {persistent: 3 * gib, required: 4 * gib},
+		"expanded since, and above the limit": {persistent: 3 * gib, required: gib, limit: 2 * gib},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSuite(t)
+			s.agents.older = c.older
+			v := s.create(pvc)
+			if c.persistent > 0 {
+				v.CapacityBytes = c.persistent
+				s.record(v)
+			}
+			s.agents.older = false
+			r := s.request(pvc)
+			if r.CapacityRange = nil; c.required+c.limit > 0 {
+				r.CapacityRange = &csi.CapacityRange{RequiredBytes: c.required, LimitBytes: c.limit}
+			}
+			again, err := s.CreateVolume(t.Context(), r)
+			if c.want == 0 {
+				wantCode(t, err, codes.AlreadyExists)
+			} else if err != nil || again.GetVolume().GetCapacityBytes() != c.want {
+				t.Errorf("%v, %v, want %d bytes", again, err, c.want)
+			}
+			s.wantShare(1, pvc)
+		})
+	}
+}
+
 func TestCreateVolume_directoryOfAnother(t *testing.T) {
 	s := newSuite(t)
 	s.cache.nfs[0].Spec.SubDir = "${pvc.name}"

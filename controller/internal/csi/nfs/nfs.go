@@ -23,9 +23,7 @@ type Agents interface {
 	// Online returns the nodes whose agents answer.
 	Online() []string
 	// EnsureDirectory makes the directory of a volume and returns its record.
-	EnsureDirectory(
-		ctx context.Context, node string, s sharedvolume.Share, name, directory string, p sharedvolume.Policy,
-	) (sharedvolume.Directory, error)
+	EnsureDirectory(ctx context.Context, node string, s sharedvolume.Share, w sharedvolume.Wish) (sharedvolume.Directory, error)
 	// RemoveDirectory removes the directory of a volume, or a part of it. An empty policy leaves the choice to the record.
 	RemoveDirectory(ctx context.Context, node string, s sharedvolume.Share, name string, p sharedvolume.Policy) (sharedvolume.Removal, error)
 	// ListDirectories returns a page of the records of the owner's volumes.

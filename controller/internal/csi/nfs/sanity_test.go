@@ -14,9 +14,6 @@ func TestSanity(t *testing.T) {
 	s := newSuite(t)
 	frametest.Sanity{
 		Parameters: map[string]string{v1alpha1.ParameterNfs: owner}, IDs: &ids{}, Size: gib, Larger: 2 * gib, Node: "node-1", Least: 20,
-		NotRun: map[string]string{
-			"already existing name and different capacity": "a directory has no size; only its PersistentVolume has, and the suite makes none",
-		},
 	}.Run(t, s.Served)
 	s.wantShare(0)
 }

@@ -28,7 +28,7 @@ func (b *Backend) ExpandVolume(ctx context.Context, handle string, size volume.R
 	return max(v.Bytes, want), err
 }
 
-// Volume returns a volume: from its PersistentVolume, else from its record on the share, which knows no size.
+// Volume returns a volume: from its PersistentVolume, else from its record on the share, which knows the size that it was made with.
 func (b *Backend) Volume(ctx context.Context, handle string) (frame.Volume, error) {
 	id, err := parse(handle)
 	if err != nil {
@@ -62,7 +62,7 @@ func ofPersistent(v *corev1.PersistentVolume, owner *v1alpha1.Nfs) frame.Volume 
 }
 
 func ofRecord(d sharedvolume.Directory, owner *v1alpha1.Nfs) frame.Volume {
-	v := frame.Volume{Handle: d.ID.String(), Condition: nfs.Condition(owner)}
+	v := frame.Volume{Handle: d.ID.String(), Bytes: d.Bytes, Condition: nfs.Condition(owner)}
 	switch d.State {
 	case sharedvolume.Making:
 		v.Condition = volume.Abnormal("its directory is being made")

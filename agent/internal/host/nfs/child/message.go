@@ -55,6 +55,8 @@ type Request struct {
 	Volume    string              `json:",omitempty"`
 	Directory string              `json:",omitempty"`
 	OnDelete  sharedvolume.Policy `json:",omitempty"`
+	// Bytes is the size of a volume that is made.
+	Bytes int64 `json:",omitempty"`
 	// Budget is how long a removal goes on.
 	Budget time.Duration `json:",omitempty"`
 	// After and Limit choose a page.

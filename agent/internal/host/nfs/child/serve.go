@@ -85,7 +85,7 @@ func perform(s *share.Share, r Request, out *Response) (err error) {
 		}
 		out.Usage, err = usage(s, err)
 	case Ensure:
-		out.Directory, err = s.Ensure(r.Target, r.Volume, r.Directory, r.OnDelete)
+		out.Directory, err = s.Ensure(r.Target, sharedvolume.Wish{Name: r.Volume, Directory: r.Directory, OnDelete: r.OnDelete, Bytes: r.Bytes})
 	case Remove:
 		out.Removal, err = s.Remove(r.Target, r.Volume, r.OnDelete, time.Now().Add(r.Budget))
 	case Abandon:

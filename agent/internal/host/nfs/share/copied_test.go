@@ -58,7 +58,7 @@ func (s *site) record(volume string) string {
 func (s *site) volumes(target Target, policy sharedvolume.Policy, names ...string) {
 	s.t.Helper()
 	for _, name := range names {
-		_, err := s.Ensure(target, name, "team/"+name, policy)
+		_, err := s.Ensure(target, sharedvolume.Wish{Name: name, Directory: "team/" + name, OnDelete: policy})
 		must(s.t, err)
 		write(s.t, s.path("team/"+name+"/file"), name)
 	}
@@ -109,7 +109,7 @@ func TestCopiedShare(t *testing.T) {
 	_, err = s.Identify(target)
 	wantReason(t, err, sharedvolume.ReasonNotPrepared)
 	wantReason(t, s.finds(target, "a", "team/a"), sharedvolume.ReasonNotPrepared)
-	_, err = s.Ensure(target, "e", "team/a/inside", sharedvolume.Delete)
+	_, err = s.Ensure(target, sharedvolume.Wish{Name: "e", Directory: "team/a/inside", OnDelete: sharedvolume.Delete})
 	wantError(t, err, sharedvolume.ErrTaken)
 	_, err = s.Prepare(target)
 	must(t, err)
@@ -118,11 +118,11 @@ func TestCopiedShare(t *testing.T) {
 	for _, volume := range []string{"a", "b", "c"} {
 		must(t, s.finds(target, volume, "team/"+volume))
 	}
-	_, err = s.Ensure(target, "a", "team/a", sharedvolume.Delete)
+	_, err = s.Ensure(target, sharedvolume.Wish{Name: "a", Directory: "team/a", OnDelete: sharedvolume.Delete})
 	must(t, err)
 	// A directory that somebody renamed in the copy still is known by its new inode.
 	must(t, os.Rename(s.path("team/b"), s.path("renamed")))
-	_, err = s.Ensure(target, "e", "renamed/inside", sharedvolume.Delete)
+	_, err = s.Ensure(target, sharedvolume.Wish{Name: "e", Directory: "renamed/inside", OnDelete: sharedvolume.Delete})
 	wantError(t, err, sharedvolume.ErrTaken, owner+"/b")
 	must(t, os.Rename(s.path("renamed"), s.path("team/b")))
 	for _, volume := range []string{"a", "b", "c", "d"} {
@@ -153,7 +153,7 @@ func TestCopiedShare_newVolumes(t *testing.T) {
 			s.earlier()
 		}
 		for _, directory := range []string{"team/a/inside", "team/a/deep/inside", "team/a", "team"} {
-			_, err := s.Ensure(target, "new", directory, sharedvolume.Delete)
+			_, err := s.Ensure(target, sharedvolume.Wish{Name: "new", Directory: directory, OnDelete: sharedvolume.Delete})
 			wantError(t, err, sharedvolume.ErrTaken)
 		}
 		s.holds("team/a/file", "a")
@@ -180,7 +180,7 @@ func TestCopiedShare_removalWasOver(t *testing.T) {
 			if _, err := killed.Remove(target, "a", "", far); !errors.Is(err, errKilled) {
 				t.Fatal(err)
 			}
-			_, err := first.Ensure(target, "b", "team/a", policy)
+			_, err := first.Ensure(target, sharedvolume.Wish{Name: "b", Directory: "team/a", OnDelete: policy})
 			must(t, err)
 			write(t, first.path("team/a/file"), "b")
 			s := first.copied()
@@ -285,23 +285,23 @@ func TestCopiedShare_unfinished(t *testing.T) {
 		must(t, err)
 		before := tree(t, s.dir)
 		for _, directory := range []string{"team/a", "team/a/inside", "team"} {
-			_, err := s.Ensure(target, "new", directory, sharedvolume.Delete)
+			_, err := s.Ensure(target, sharedvolume.Wish{Name: "new", Directory: directory, OnDelete: sharedvolume.Delete})
 			wantError(t, err, sharedvolume.ErrTaken, owner+"/a")
 		}
 		wantError(t, s.finds(target, "a", "team/a"), sharedvolume.ErrState, "gone")
-		_, err = s.Ensure(target, "a", "team/a", sharedvolume.Delete)
+		_, err = s.Ensure(target, sharedvolume.Wish{Name: "a", Directory: "team/a", OnDelete: sharedvolume.Delete})
 		wantError(t, err, sharedvolume.ErrState, "gone")
 		if after := tree(t, s.dir); after != before {
 			t.Errorf("changed:\n%s\nwant:\n%s", after, before)
 		}
 		must(t, os.Rename(s.above+"/outside/team", s.path("team")))
 		wantError(t, s.finds(target, "a", "team/a"), sharedvolume.ErrState, "once more")
-		_, err = s.Ensure(target, "a", "team/a", sharedvolume.Delete)
+		_, err = s.Ensure(target, sharedvolume.Wish{Name: "a", Directory: "team/a", OnDelete: sharedvolume.Delete})
 		wantError(t, err, sharedvolume.ErrState, "once more")
 		wantError(t, removeOne(s.Share, target, "a"), sharedvolume.ErrState, "once more")
 		s.compareOnceMore(target)
 		must(t, s.finds(target, "a", "team/a"))
-		_, err = s.Ensure(target, "a", "team/a", sharedvolume.Delete)
+		_, err = s.Ensure(target, sharedvolume.Wish{Name: "a", Directory: "team/a", OnDelete: sharedvolume.Delete})
 		must(t, err)
 		s.holds("team/a/file", "a")
 	}
@@ -323,7 +323,7 @@ func TestCopiedShare_numbersOfOthers(t *testing.T) {
 	must(t, removeOne(s.Share, target, "a"))
 	s.holds("team/b/file", "b")
 	must(t, os.Rename(s.path("team/b"), s.path("renamed")))
-	_, err = s.Ensure(target, "new", "renamed/inside", sharedvolume.Delete)
+	_, err = s.Ensure(target, sharedvolume.Wish{Name: "new", Directory: "renamed/inside", OnDelete: sharedvolume.Delete})
 	wantError(t, err, sharedvolume.ErrTaken, owner+"/b")
 }
 
@@ -390,7 +390,7 @@ func TestCopiedShare_inSlices(t *testing.T) {
 	const volumes = 20
 	for i := range volumes {
 		for _, who := range []Target{target, second} {
-			_, err := first.Ensure(who, fmt.Sprintf("v%d", i), fmt.Sprintf("%s/v%d", who.Owner[30:], i), sharedvolume.Delete)
+			_, err := first.Ensure(who, sharedvolume.Wish{Name: fmt.Sprintf("v%d", i), Directory: fmt.Sprintf("%s/v%d", who.Owner[30:], i), OnDelete: sharedvolume.Delete})
 			must(t, err)
 		}
 	}
@@ -405,7 +405,7 @@ func TestCopiedShare_inSlices(t *testing.T) {
 		}
 		wantReason(t, err, sharedvolume.ReasonNotPrepared)
 		if calls == 1 {
-			_, err := agent.Ensure(target, "v0", "v0", sharedvolume.Delete)
+			_, err := agent.Ensure(target, sharedvolume.Wish{Name: "v0", Directory: "v0", OnDelete: sharedvolume.Delete})
 			wantError(t, err, sharedvolume.ErrBusy, "compared")
 		}
 		if calls > 2*volumes {
@@ -428,7 +428,7 @@ func TestEarlierShare(t *testing.T) {
 	for name, work := range map[string]call{
 		"prepare": func(s *Share, target Target) error { _, err := s.Prepare(target); return err },
 		"ensure": func(s *Share, target Target) error {
-			_, err := s.Ensure(target, "a", "team/a", sharedvolume.Delete)
+			_, err := s.Ensure(target, sharedvolume.Wish{Name: "a", Directory: "team/a", OnDelete: sharedvolume.Delete})
 			return err
 		},
 	} {
@@ -454,10 +454,10 @@ func TestEnsure_placeOfAVanishedDirectory(t *testing.T) {
 	s.volumes(target, sharedvolume.Delete, "a")
 	must(t, os.RemoveAll(s.path("team")))
 	for _, directory := range []string{"team/a", "team/a/inside", "team"} {
-		_, err := s.Ensure(target, "new", directory, sharedvolume.Delete)
+		_, err := s.Ensure(target, sharedvolume.Wish{Name: "new", Directory: directory, OnDelete: sharedvolume.Delete})
 		wantError(t, err, sharedvolume.ErrTaken, owner+"/a")
 	}
 	must(t, removeOne(s.Share, target, "a"))
-	_, err := s.Ensure(target, "new", "team", sharedvolume.Delete)
+	_, err := s.Ensure(target, sharedvolume.Wish{Name: "new", Directory: "team", OnDelete: sharedvolume.Delete})
 	must(t, err)
 }

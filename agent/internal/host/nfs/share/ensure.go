@@ -17,13 +17,14 @@ const (
 	betweenMode = 0o755
 )
 
-// Ensure makes the directory of a volume, or finds the one that was made.
-func (s *Share) Ensure(t Target, name, directory string, policy sharedvolume.Policy) (sharedvolume.Directory, error) {
-	id, err := sharedvolume.New(t.Owner, name)
+// Ensure makes the directory of a volume, or finds the one that was made. One that was made keeps the size on its record, whatever is asked
+// for: the caller compares.
+func (s *Share) Ensure(t Target, w sharedvolume.Wish) (sharedvolume.Directory, error) {
+	id, err := sharedvolume.New(t.Owner, w.Name)
 	if err != nil {
 		return sharedvolume.Directory{}, fmt.Errorf("%w: %w", sharedvolume.ErrInvalid, err)
 	}
-	if err := sharedvolume.CheckDirectory(directory); err != nil {
+	if err := w.Check(); err != nil {
 		return sharedvolume.Directory{}, err
 	}
 	o, err := s.open(t)
@@ -37,8 +38,8 @@ func (s *Share) Ensure(t Target, name, directory string, policy sharedvolume.Pol
 		return sharedvolume.Directory{}, explainRoot(err)
 	}
 	r, err := o.ensure(record{
-		Version: recordVersion, Owner: id.Owner, Volume: id.Name, Directory: directory, OnDelete: policy, State: sharedvolume.Making,
-		Tree: o.tree, Created: s.now().Unix(),
+		Version: recordVersion, Owner: id.Owner, Volume: id.Name, Directory: w.Directory, OnDelete: w.OnDelete, State: sharedvolume.Making,
+		Tree: o.tree, Created: s.now().Unix(), Bytes: w.Bytes,
 	})
 	if err != nil {
 		return sharedvolume.Directory{}, explainRoot(err)

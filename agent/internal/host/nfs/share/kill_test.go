@@ -32,7 +32,7 @@ type call func(s *Share, target Target) error
 
 func ensure(directory string, policy sharedvolume.Policy) call {
 	return func(s *Share, target Target) error {
-		_, err := s.Ensure(target, "pvc-1", directory, policy)
+		_, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: directory, OnDelete: policy})
 		return err
 	}
 }

@@ -31,14 +31,14 @@ func TestNestedShares_inTheWay(t *testing.T) {
 	target := s.prepare()
 	s.volumes(target, sharedvolume.Delete, "a")
 	inner, owned := s.within("team")
-	_, err := inner.Ensure(owned, "b", "b", sharedvolume.Delete)
+	_, err := inner.Ensure(owned, sharedvolume.Wish{Name: "b", Directory: "b", OnDelete: sharedvolume.Delete})
 	must(t, err)
 	write(t, inner.path("b/file"), "b")
 	for _, directory := range []string{"team/b", "team/b/inside", "team/new", "team/new/deep"} {
-		_, err := s.Ensure(target, "new", directory, sharedvolume.Delete)
+		_, err := s.Ensure(target, sharedvolume.Wish{Name: "new", Directory: directory, OnDelete: sharedvolume.Delete})
 		wantError(t, err, sharedvolume.ErrTaken)
 	}
-	_, err = inner.Ensure(owned, "new", "a", sharedvolume.Delete)
+	_, err = inner.Ensure(owned, sharedvolume.Wish{Name: "new", Directory: "a", OnDelete: sharedvolume.Delete})
 	wantError(t, err, sharedvolume.ErrTaken)
 	must(t, removeOne(s.Share, target, "a"))
 	s.holds("team/b/file", "b")
@@ -52,15 +52,15 @@ func TestNestedShares_aroundAVolume(t *testing.T) {
 		for _, at := range []string{"team", "team/deep"} {
 			s := newSite(t)
 			target := s.prepare()
-			_, err := s.Ensure(target, "a", "team/deep/a", policy)
+			_, err := s.Ensure(target, sharedvolume.Wish{Name: "a", Directory: "team/deep/a", OnDelete: policy})
 			must(t, err)
 			inner, owned := s.within(at)
 			inside := strings.TrimPrefix("team/deep/a/inside/b", at+"/")
-			_, err = inner.Ensure(owned, "b", inside, sharedvolume.Retain)
+			_, err = inner.Ensure(owned, sharedvolume.Wish{Name: "b", Directory: inside, OnDelete: sharedvolume.Retain})
 			must(t, err)
 			write(t, inner.path(inside+"/file"), "b")
 			// A volume beside it holds nothing.
-			_, err = inner.Ensure(owned, "c", "beside", sharedvolume.Delete)
+			_, err = inner.Ensure(owned, sharedvolume.Wish{Name: "c", Directory: "beside", OnDelete: sharedvolume.Delete})
 			must(t, err)
 			for _, earlier := range []bool{false, true} {
 				if earlier {
@@ -89,7 +89,7 @@ func TestNestedShares_inAVolume(t *testing.T) {
 			s.volumes(target, policy, "a")
 			must(t, os.MkdirAll(s.path(at), 0o755))
 			inner, owned := s.within(at)
-			_, err := inner.Ensure(owned, "b", "b", sharedvolume.Delete)
+			_, err := inner.Ensure(owned, sharedvolume.Wish{Name: "b", Directory: "b", OnDelete: sharedvolume.Delete})
 			must(t, err)
 			write(t, inner.path("b/file"), "b")
 			err = removeOne(s.Share, target, "a")

@@ -112,7 +112,7 @@ func TestTidy(t *testing.T) {
 func TestDamagedRecords(t *testing.T) {
 	s := newSite(t)
 	target := s.prepare()
-	_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	_, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 	must(t, err)
 	path := s.path(".quarry/volumes/" + owner + "/pvc-1.json")
 	good, err := os.ReadFile(path)
@@ -136,7 +136,7 @@ func TestDamagedRecords(t *testing.T) {
 	} {
 		must(t, os.WriteFile(path, content, 0o600))
 		before := tree(t, s.dir)
-		_, ensureErr := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+		_, ensureErr := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 		_, removeErr := s.Remove(target, "pvc-1", "", far)
 		_, _, listErr := s.List(target, "", 10)
 		f, findErr := s.Find(target, "pvc-1", "data")
@@ -170,7 +170,7 @@ func TestList_pages(t *testing.T) {
 	target := s.prepare()
 	var want []string
 	for _, name := range []string{"a", "a-b", "a0", "b", "pvc-1", "pvc-10", "pvc-2"} {
-		_, err := s.Ensure(target, name, "dir-"+name, sharedvolume.Delete)
+		_, err := s.Ensure(target, sharedvolume.Wish{Name: name, Directory: "dir-" + name, OnDelete: sharedvolume.Delete})
 		must(t, err)
 		want = append(want, name)
 	}
@@ -196,7 +196,7 @@ func TestList_pages(t *testing.T) {
 func TestFind(t *testing.T) {
 	s := newSite(t)
 	target := s.prepare()
-	_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	_, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 	must(t, err)
 	for name, c := range map[string]struct {
 		volume, directory string
@@ -252,7 +252,9 @@ func (s *site) compete(target Target, agents []*Share, round int, wishes []strin
 	errs := make([]error, len(agents))
 	var wait sync.WaitGroup
 	for n, a := range agents {
-		wait.Go(func() { _, errs[n] = a.Ensure(target, fmt.Sprintf("v%d-%d", round, n), wishes[n], sharedvolume.Delete) })
+		wait.Go(func() {
+			_, errs[n] = a.Ensure(target, sharedvolume.Wish{Name: fmt.Sprintf("v%d-%d", round, n), Directory: wishes[n], OnDelete: sharedvolume.Delete})
+		})
 	}
 	wait.Wait()
 	found, told := 0, 0

@@ -26,7 +26,7 @@ func TestRemove_replacedMeanwhile(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/plain rename %t", name, policy, plain), func(t *testing.T) {
 					s := newSite(t)
 					target := s.prepare()
-					_, err := s.Ensure(target, "pvc-1", "team/data", policy)
+					_, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "team/data", OnDelete: policy})
 					must(t, err)
 					write(t, s.path("team/data/precious"), "x")
 					swapped := false
@@ -94,7 +94,7 @@ func TestRemove_overMeanwhile(t *testing.T) {
 	for _, effect := range []string{"unlink a", "move " + owner + ".pvc-1"} {
 		s := newSite(t)
 		target := s.prepare()
-		_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+		_, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 		must(t, err)
 		for _, name := range []string{"a", "b", "c"} {
 			write(t, s.path("data/"+name), "x")
@@ -130,7 +130,7 @@ func TestEnsure_madeMeanwhile(t *testing.T) {
 		}
 		return nil
 	}})
-	_, err := die.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	_, err := die.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 	wantError(t, err, errKilled)
 	must(t, os.Remove(s.path(".quarry/making/"+owner+".pvc-1")))
 	made := false
@@ -138,14 +138,14 @@ func TestEnsure_madeMeanwhile(t *testing.T) {
 		switch {
 		case strings.HasPrefix(what, "chmod") && done && !made:
 			made = true
-			_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+			_, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 			must(t, err)
 		case made && what == "rename pvc-1.json" && done:
 			return errKilled
 		}
 		return nil
 	}})
-	_, _ = slow.Ensure(target, "pvc-1", "data", sharedvolume.Delete) // It dies, or finds the volume made.
+	_, _ = slow.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete}) // It dies, or finds the volume made.
 	must(t, s.finds(target, "pvc-1", "data"))
 }
 
@@ -160,14 +160,14 @@ func TestEnsure_beingRemovedMeanwhile(t *testing.T) {
 		}
 		return nil
 	}})
-	_, err := die.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	_, err := die.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 	wantError(t, err, errKilled)
 	must(t, os.Remove(s.path(".quarry/making/"+owner+".pvc-1")))
 	begun := false
 	slow := s.agent(Config{Hook: func(what string, done bool) error {
 		if strings.HasPrefix(what, "chmod") && done && !begun {
 			begun = true
-			_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+			_, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 			must(t, err)
 			write(t, s.path("data/file"), "x")
 			r, err := s.Remove(target, "pvc-1", "", start)
@@ -177,7 +177,7 @@ func TestEnsure_beingRemovedMeanwhile(t *testing.T) {
 		}
 		return nil
 	}})
-	_, err = slow.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	_, err = slow.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 	wantError(t, err, sharedvolume.ErrState, "being removed")
 	if _, err := os.Stat(s.path("data")); !begun || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("something came to the place: %v", err)
@@ -197,7 +197,7 @@ func TestEnsure_unreadablePlace(t *testing.T) {
 		}
 		return nil
 	}})
-	_, err := die.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	_, err := die.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 	wantError(t, err, errKilled)
 	before := tree(t, s.dir)
 	o, err := s.open(target)
@@ -213,7 +213,7 @@ func TestEnsure_unreadablePlace(t *testing.T) {
 	if after := tree(t, s.dir); after != before {
 		t.Errorf("changed:\n%s\nwant:\n%s", after, before)
 	}
-	_, err = s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	_, err = s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 	must(t, err)
 	must(t, s.finds(target, "pvc-1", "data"))
 }
@@ -227,14 +227,14 @@ func TestEnsure_removedMeanwhile(t *testing.T) {
 	slow := s.agent(Config{Hook: func(what string, done bool) error {
 		if strings.HasPrefix(what, "move data") && done && !over {
 			over = true
-			_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Retain)
+			_, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Retain})
 			must(t, err)
 			write(t, s.path("data/file"), "precious")
 			must(t, removeOne(s.Share, target, "pvc-1"))
 		}
 		return nil
 	}})
-	_, err := slow.Ensure(target, "pvc-1", "data", sharedvolume.Retain)
+	_, err := slow.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Retain})
 	wantError(t, err, sharedvolume.ErrState, "removed meanwhile")
 	if !over {
 		t.Fatal("nothing happened meanwhile")
@@ -254,7 +254,7 @@ func TestRemove_placeTakenMeanwhile(t *testing.T) {
 		k := &killer{at: at}
 		slow := s.agent(Config{Hook: func(effect string, done bool) error {
 			if k.hook(effect, done) != nil && !taken {
-				_, err := s.Ensure(target, "b", "team/a", sharedvolume.Delete)
+				_, err := s.Ensure(target, sharedvolume.Wish{Name: "b", Directory: "team/a", OnDelete: sharedvolume.Delete})
 				taken = err == nil
 			}
 			return nil
@@ -268,7 +268,7 @@ func TestRemove_placeTakenMeanwhile(t *testing.T) {
 		}
 		s.holds(".quarry/places/team/a/.volume", owner+"/b\n")
 		must(t, os.Rename(s.path("team/a"), s.path("aside")))
-		_, err := s.Ensure(target, "c", "team/a", sharedvolume.Delete)
+		_, err := s.Ensure(target, sharedvolume.Wish{Name: "c", Directory: "team/a", OnDelete: sharedvolume.Delete})
 		wantError(t, err, sharedvolume.ErrTaken, owner+"/b")
 	}
 }
@@ -280,7 +280,7 @@ func TestEnsure_entersItself(t *testing.T) {
 	s.volumes(target, sharedvolume.Delete, "a")
 	want := tree(t, s.dir)
 	must(t, errors.Join(os.RemoveAll(s.path(".quarry/places/team")), os.Remove(s.path(fmt.Sprintf(".quarry/index/%d", s.inode("team/a"))))))
-	_, err := s.Ensure(target, "a", "team/a", sharedvolume.Delete)
+	_, err := s.Ensure(target, sharedvolume.Wish{Name: "a", Directory: "team/a", OnDelete: sharedvolume.Delete})
 	must(t, err)
 	if got := tree(t, s.dir); got != want {
 		t.Errorf("%s\nwant:\n%s", got, want)
@@ -360,9 +360,9 @@ func TestEnsure_givenUpMeanwhile(t *testing.T) {
 		}
 		return nil
 	}})
-	_, err := die.Ensure(target, "a", "team/a", sharedvolume.Delete)
+	_, err := die.Ensure(target, sharedvolume.Wish{Name: "a", Directory: "team/a", OnDelete: sharedvolume.Delete})
 	wantError(t, err, errKilled)
-	_, err = s.Ensure(target, "b", "team/a/inside", sharedvolume.Delete)
+	_, err = s.Ensure(target, sharedvolume.Wish{Name: "b", Directory: "team/a/inside", OnDelete: sharedvolume.Delete})
 	must(t, err)
 	made := false
 	slow := s.agent(Config{Hook: func(what string, done bool) error {
@@ -370,18 +370,18 @@ func TestEnsure_givenUpMeanwhile(t *testing.T) {
 			made = true
 			must(t, removeOne(s.Share, target, "b"))
 			must(t, os.RemoveAll(s.path("team")))
-			_, err := s.Ensure(target, "a", "team/a", sharedvolume.Delete)
+			_, err := s.Ensure(target, sharedvolume.Wish{Name: "a", Directory: "team/a", OnDelete: sharedvolume.Delete})
 			must(t, err)
 		}
 		return nil
 	}})
-	_, err = slow.Ensure(target, "a", "team/a", sharedvolume.Delete)
+	_, err = slow.Ensure(target, sharedvolume.Wish{Name: "a", Directory: "team/a", OnDelete: sharedvolume.Delete})
 	if err == nil || !made {
 		t.Errorf("made %t, %v", made, err)
 	}
 	must(t, s.finds(target, "a", "team/a"))
 	must(t, os.Rename(s.path("team/a"), s.path("team/aside")))
-	_, err = s.Ensure(target, "c", "team/a", sharedvolume.Delete)
+	_, err = s.Ensure(target, sharedvolume.Wish{Name: "c", Directory: "team/a", OnDelete: sharedvolume.Delete})
 	wantError(t, err, sharedvolume.ErrTaken, owner+"/a")
 	must(t, os.Rename(s.path("team/aside"), s.path("team/a")))
 	must(t, removeOne(s.Share, target, "a"))
@@ -398,13 +398,13 @@ func TestRemove_readyMeanwhile(t *testing.T) {
 		}
 		return nil
 	}})
-	_, err := die.Ensure(target, "a", "team/a", sharedvolume.Delete)
+	_, err := die.Ensure(target, sharedvolume.Wish{Name: "a", Directory: "team/a", OnDelete: sharedvolume.Delete})
 	wantError(t, err, errKilled)
 	asked := false
 	slow := s.agent(Config{Hook: func(what string, done bool) error {
 		if what == "rmdir a" && !done && !asked {
 			asked = true
-			_, err := s.Ensure(target, "a", "team/a", sharedvolume.Delete)
+			_, err := s.Ensure(target, sharedvolume.Wish{Name: "a", Directory: "team/a", OnDelete: sharedvolume.Delete})
 			wantError(t, err, sharedvolume.ErrState, "being removed")
 		}
 		return nil
@@ -427,7 +427,7 @@ func TestRemove_filledBeforeItWasReady(t *testing.T) {
 		}
 		return nil
 	}})
-	_, err := die.Ensure(target, "a", "team/a", sharedvolume.Retain)
+	_, err := die.Ensure(target, sharedvolume.Wish{Name: "a", Directory: "team/a", OnDelete: sharedvolume.Retain})
 	wantError(t, err, errKilled)
 	must(t, os.WriteFile(s.path("team/a/file"), []byte("a person's"), 0o600))
 	for range 3 {
@@ -447,7 +447,7 @@ func TestRemove_filledBeforeItWasReady(t *testing.T) {
 func TestRemove_madeAnewMeanwhile(t *testing.T) {
 	s := newSite(t)
 	target := s.prepare()
-	_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	_, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 	must(t, err)
 	again := false
 	slow := s.agent(Config{Hook: func(what string, done bool) error {
@@ -458,7 +458,7 @@ func TestRemove_madeAnewMeanwhile(t *testing.T) {
 		must(t, removeOne(s.Share, target, "pvc-1"))
 		// Something takes the number of the directory that is gone.
 		must(t, os.Mkdir(s.path("number"), 0o755))
-		_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+		_, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 		must(t, err)
 		return nil
 	}})

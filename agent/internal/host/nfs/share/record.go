@@ -34,6 +34,9 @@ type record struct {
 	Tree  string `json:"tree"`
 	// Created is a Unix time in seconds.
 	Created int64 `json:"created"`
+	// Bytes is the size that was asked for when the record was made. It says which calls ask for this volume, and nothing else. Early versions
+	// of the agent drop it when they write the record anew.
+	Bytes int64 `json:"bytes,omitempty"`
 	// Doing is what the removal does, and Archive the new place of the directory when it is archived.
 	Doing   sharedvolume.Policy `json:"doing,omitempty"`
 	Archive string              `json:"archive,omitempty"`
@@ -108,8 +111,8 @@ func (r record) check() error {
 		}
 	}
 	states := []sharedvolume.State{sharedvolume.Making, sharedvolume.Made, sharedvolume.Removing}
-	if !slices.Contains(states, r.State) || r.Inode == 0 || r.Tree == "" {
-		return fmt.Errorf("%w: state %q, inode %d", errDamaged, r.State, r.Inode)
+	if !slices.Contains(states, r.State) || r.Inode == 0 || r.Tree == "" || r.Bytes < 0 {
+		return fmt.Errorf("%w: state %q, inode %d, %d bytes", errDamaged, r.State, r.Inode, r.Bytes)
 	}
 	return nil
 }
@@ -274,7 +277,7 @@ func (o *owned) recordOf(id sharedvolume.ID) (r record, found bool, err error) {
 func (o *owned) public(r record) sharedvolume.Directory {
 	return sharedvolume.Directory{
 		ID: r.id(), Directory: r.Directory, OnDelete: r.OnDelete, State: r.State, Created: time.Unix(r.Created, 0), ShareID: o.id,
-		NeverMade: r.neverMade(),
+		Bytes: r.Bytes, NeverMade: r.neverMade(),
 	}
 }
 

@@ -41,7 +41,7 @@ func TestRemove_touchesOnlyWhatWasMade(t *testing.T) {
 				s := newSite(t)
 				target := s.prepare()
 				for volume, directory := range map[string]string{"pvc-1": "team/data", "pvc-2": "second"} {
-					_, err := s.Ensure(target, volume, directory, policy)
+					_, err := s.Ensure(target, sharedvolume.Wish{Name: volume, Directory: directory, OnDelete: policy})
 					must(t, err)
 				}
 				must(t, os.Rename(s.path("team/data"), s.path("team/moved")))
@@ -50,7 +50,7 @@ func TestRemove_touchesOnlyWhatWasMade(t *testing.T) {
 				before := tree(t, s.dir)
 				_, err := s.Remove(target, "pvc-1", "", far)
 				wantError(t, err, sharedvolume.ErrState, "team/data", "left alone")
-				_, err = s.Ensure(target, "pvc-1", "team/data", policy)
+				_, err = s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "team/data", OnDelete: policy})
 				wantError(t, err, sharedvolume.ErrState)
 				f, err := s.Find(target, "pvc-1", "team/data")
 				if err == nil {
@@ -70,7 +70,7 @@ func TestRemove_goneAlready(t *testing.T) {
 		s := newSite(t)
 		target := s.prepare()
 		empty := tree(t, s.dir)
-		_, err := s.Ensure(target, "pvc-1", "data", policy)
+		_, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: policy})
 		must(t, err)
 		must(t, os.Remove(s.path("data")))
 		r, err := s.Remove(target, "pvc-1", "", far)
@@ -97,7 +97,7 @@ func TestRemove_retainKilled(t *testing.T) {
 			}
 			break
 		}
-		_, err := s.Ensure(target, "a", "team/a", sharedvolume.Retain)
+		_, err := s.Ensure(target, sharedvolume.Wish{Name: "a", Directory: "team/a", OnDelete: sharedvolume.Retain})
 		if changed := tree(t, s.dir) != before; changed && err == nil {
 			t.Errorf("killed at %d: the volume is used on", at)
 		}
@@ -118,7 +118,7 @@ func TestRemove_theSaferPolicy(t *testing.T) {
 	} {
 		s := newSite(t)
 		target := s.prepare()
-		_, err := s.Ensure(target, "pvc-1", "data", recorded)
+		_, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: recorded})
 		must(t, err)
 		write(t, s.path("data/file"), "x")
 		r, err := s.Remove(target, "pvc-1", asked, far)
@@ -135,7 +135,7 @@ func TestRemove_theSaferPolicy(t *testing.T) {
 func TestRemove_inSlices(t *testing.T) {
 	s := newSite(t)
 	target := s.prepare()
-	_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	_, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 	must(t, err)
 	const files, folders = 5000, 50
 	for i := range folders {
@@ -176,7 +176,7 @@ func TestRemove_inSlices(t *testing.T) {
 		if err != nil || len(list) != 1 || list[0].State != sharedvolume.Removing {
 			t.Fatalf("in between: %+v, %v", list, err)
 		}
-		_, err = s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+		_, err = s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 		wantError(t, err, sharedvolume.ErrState, "being removed")
 	}
 	if last != everything || calls < 10 {
@@ -191,14 +191,14 @@ func TestRemove_inSlices(t *testing.T) {
 func TestRemove_takenSince(t *testing.T) {
 	s := newSite(t)
 	target := s.prepare()
-	_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	_, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 	must(t, err)
 	write(t, s.path("data/a"), "x")
 	r, err := s.Remove(target, "pvc-1", "", start)
 	if err != nil || r.Done {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	_, err = s.Ensure(target, "pvc-2", "data", sharedvolume.Delete)
+	_, err = s.Ensure(target, sharedvolume.Wish{Name: "pvc-2", Directory: "data", OnDelete: sharedvolume.Delete})
 	must(t, err)
 	write(t, s.path("data/b"), "x")
 	r, err = s.Remove(target, "pvc-1", "", far)
@@ -214,7 +214,7 @@ func TestRemove_takenSince(t *testing.T) {
 func TestRemove_deep(t *testing.T) {
 	s := newSite(t)
 	target := s.prepare()
-	_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	_, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 	must(t, err)
 	const depth = 3000
 	fd, err := unix.Open(s.path("data"), unix.O_DIRECTORY, 0)
@@ -244,7 +244,7 @@ func TestRemove_deep(t *testing.T) {
 func TestRemove_cannot(t *testing.T) {
 	s := newSite(t)
 	target := s.prepare()
-	_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	_, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 	must(t, err)
 	must(t, os.MkdirAll(s.path("data/mounted\x1b"), 0o755))
 	if err := unix.Mount("none", s.path("data/mounted\x1b"), "tmpfs", 0, ""); err != nil {
@@ -282,7 +282,7 @@ func TestArchive_neverOverwrites(t *testing.T) {
 		for directory := range want {
 			for i := range 4 {
 				volume := fmt.Sprintf("pvc-%d", i)
-				_, err := s.Ensure(target, volume, directory, sharedvolume.Archive)
+				_, err := s.Ensure(target, sharedvolume.Wish{Name: volume, Directory: directory, OnDelete: sharedvolume.Archive})
 				must(t, err)
 				write(t, s.path(directory+"/file"), volume)
 				if i == 2 {

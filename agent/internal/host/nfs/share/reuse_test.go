@@ -120,7 +120,7 @@ func TestEnsure_inodeOfAnother(t *testing.T) {
 			s := newSite(t)
 			target := s.prepare()
 			h := &heir{site: s, killer: killer{at: at, after: after}}
-			_, err := s.agent(Config{Hook: h.hook}).Ensure(target, "a", "team/a", sharedvolume.Delete)
+			_, err := s.agent(Config{Hook: h.hook}).Ensure(target, sharedvolume.Wish{Name: "a", Directory: "team/a", OnDelete: sharedvolume.Delete})
 			if !h.done {
 				continue
 			}
@@ -149,7 +149,7 @@ func TestRemove_recordOfAnotherTime(t *testing.T) {
 	s.inherits()
 	must(t, os.WriteFile(s.record("a"), record, 0o600))
 	wantError(t, s.finds(target, "a", "team/a"), sharedvolume.ErrState, owner+"/b")
-	_, err = s.Ensure(target, "a", "team/a", sharedvolume.Delete)
+	_, err = s.Ensure(target, sharedvolume.Wish{Name: "a", Directory: "team/a", OnDelete: sharedvolume.Delete})
 	wantError(t, err, sharedvolume.ErrState, owner+"/b")
 	s.keepsB(target)
 }
@@ -177,7 +177,7 @@ func TestRemove_withoutIndex(t *testing.T) {
 func (s *site) read() (Target, *owned, record) {
 	s.t.Helper()
 	target := s.prepare()
-	_, err := s.Ensure(target, "pvc-1", "data", sharedvolume.Delete)
+	_, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 	must(s.t, err)
 	write(s.t, s.path("data/a"), "x")
 	o, err := s.open(target)

@@ -204,15 +204,15 @@ func TestLifecycle(t *testing.T) {
 	}
 }
 
-// makes makes a volume twice, and finds it.
+// makes makes a volume twice, the second time with another size, which changes nothing, and finds it.
 func (s *site) makes(target Target, policy sharedvolume.Policy) {
 	s.t.Helper()
 	want := sharedvolume.Directory{
 		ID: sharedvolume.ID{Owner: owner, Name: "pvc-1"}, Directory: "team/data", OnDelete: policy, State: sharedvolume.Made,
-		Created: time.Unix(start.Unix(), 0), ShareID: target.ShareID,
+		Created: time.Unix(start.Unix(), 0), ShareID: target.ShareID, Bytes: 1 << 30,
 	}
-	for range 2 {
-		d, err := s.Ensure(target, "pvc-1", "team/data", policy)
+	for again := range int64(2) {
+		d, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "team/data", OnDelete: policy, Bytes: 1<<30 + again})
 		if err != nil || d != want {
 			s.t.Errorf("made %+v, %v, want %+v", d, err, want)
 		}
@@ -257,7 +257,7 @@ func TestEnsure_conflicts(t *testing.T) {
 	write(t, s.path("file"), "x")
 	must(t, os.Symlink("../outside/a", s.path("link")))
 	must(t, os.Symlink("foreign", s.path("inner")))
-	_, err = s.Ensure(target, "pvc-1", "team/data", sharedvolume.Delete)
+	_, err = s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "team/data", OnDelete: sharedvolume.Delete})
 	must(t, err)
 	before := tree(t, s.dir)
 	for name, c := range map[string]struct {
@@ -282,7 +282,7 @@ func TestEnsure_conflicts(t *testing.T) {
 		"below a link within the share":           {target, "pvc-2", "inner/data", sharedvolume.Delete, sharedvolume.ErrTaken, ""},
 		"what is outside by a directory of links": {target, "pvc-2", "link/precious", sharedvolume.Delete, sharedvolume.ErrTaken, ""},
 	} {
-		_, err := s.Ensure(c.target, c.volume, c.directory, c.policy)
+		_, err := s.Ensure(c.target, sharedvolume.Wish{Name: c.volume, Directory: c.directory, OnDelete: c.policy})
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -302,10 +302,10 @@ func TestHostileNames(t *testing.T) {
 		strings.Repeat("../", 40) + "etc/passwd", "a/" + strings.Repeat("b/", 20), "..\\outside", " ..", "a/.. ", "..;/outside", "%2e%2e/outside\x00",
 	}
 	for _, name := range bad {
-		if _, err := s.Ensure(target, "pvc-1", name, sharedvolume.Delete); !errors.Is(err, sharedvolume.ErrInvalid) {
+		if _, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: name, OnDelete: sharedvolume.Delete}); !errors.Is(err, sharedvolume.ErrInvalid) {
 			t.Errorf("directory %q: %v", name, err)
 		}
-		if _, err := s.Ensure(target, name, "dir", sharedvolume.Delete); !errors.Is(err, sharedvolume.ErrInvalid) {
+		if _, err := s.Ensure(target, sharedvolume.Wish{Name: name, Directory: "dir", OnDelete: sharedvolume.Delete}); !errors.Is(err, sharedvolume.ErrInvalid) {
 			t.Errorf("volume %q: %v", name, err)
 		}
 		if _, err := s.Remove(target, name, sharedvolume.Delete, far); !errors.Is(err, sharedvolume.ErrInvalid) {
@@ -317,7 +317,7 @@ func TestHostileNames(t *testing.T) {
 		}
 		evil := Target{Owner: name}
 		_, prepareErr := s.Prepare(evil)
-		_, ensureErr := s.Ensure(evil, "pvc-1", "dir", sharedvolume.Delete)
+		_, ensureErr := s.Ensure(evil, sharedvolume.Wish{Name: "pvc-1", Directory: "dir", OnDelete: sharedvolume.Delete})
 		_, removeErr := s.Remove(evil, "pvc-1", sharedvolume.Delete, far)
 		_, _, listErr := s.List(evil, "", 10)
 		for _, err := range []error{prepareErr, ensureErr, removeErr, listErr} {

@@ -32,7 +32,7 @@ func TestCopiedShare_strangerLater(t *testing.T) {
 		for range 2 {
 			wantError(t, removeOne(s.Share, target, "a"), sharedvolume.ErrState, "put back later", ".quarry/compared.json")
 			wantError(t, s.finds(target, "a", "team/a"), sharedvolume.ErrState, "put back later")
-			_, err = s.Ensure(target, "a", "team/a", policy)
+			_, err = s.Ensure(target, sharedvolume.Wish{Name: "a", Directory: "team/a", OnDelete: policy})
 			wantError(t, err, sharedvolume.ErrState, "put back later")
 			_, err = s.Prepare(target)
 			must(t, err)

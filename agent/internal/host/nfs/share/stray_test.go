@@ -12,7 +12,7 @@ import (
 // strays lets the rename that an agent asked for to delete volume x come when volume b has its place: the server moves what is there now.
 func (s *site) strays(target Target, policy sharedvolume.Policy) (at string) {
 	s.t.Helper()
-	_, err := s.Ensure(target, "x", "team/b", sharedvolume.Delete)
+	_, err := s.Ensure(target, sharedvolume.Wish{Name: "x", Directory: "team/b", OnDelete: sharedvolume.Delete})
 	must(s.t, err)
 	must(s.t, removeOne(s.Share, target, "x"))
 	s.volumes(target, policy, "b")
@@ -46,7 +46,7 @@ func TestStrayed(t *testing.T) {
 				wantError(t, removeOne(s.Share, target, "b"), sharedvolume.ErrState, says...)
 				if !begun {
 					wantError(t, s.finds(target, "b", "team/b"), sharedvolume.ErrState, says...)
-					_, err := s.Ensure(target, "b", "team/b", policy)
+					_, err := s.Ensure(target, sharedvolume.Wish{Name: "b", Directory: "team/b", OnDelete: policy})
 					wantError(t, err, sharedvolume.ErrState, says...)
 				}
 				if after := tree(t, s.dir); after != before {
