@@ -64,11 +64,14 @@ func New(node, group, name string) (ID, error) {
 		return ID{}, fmt.Errorf("%w: node %q", ErrNotOurs, node)
 	case !groupForm.MatchString(group) || group == "." || group == "..":
 		return ID{}, fmt.Errorf("%w: volume group %q", ErrNotOurs, group)
-	case len(name) > 64 || !nameForm.MatchString(name):
+	case !IsName(name):
 		return ID{}, fmt.Errorf("%w: volume name %q", ErrNotOurs, name)
 	}
 	return ID{Node: node, Group: group, Name: name}, nil
 }
+
+// IsName reports whether a logical volume of ours can have a name.
+func IsName(name string) bool { return len(name) <= 64 && nameForm.MatchString(name) }
 
 // Parse reads a handle. Only what String makes is accepted, so that nothing else ever reaches a command.
 func Parse(handle string) (ID, error) {

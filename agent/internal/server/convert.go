@@ -73,6 +73,7 @@ func toGroup(g plan.Group) *agentv1.VolumeGroup {
 		Name: g.Name, Uuid: g.UUID, OwnerUid: g.OwnerUID, SizeBytes: g.SizeBytes, FreeBytes: g.FreeBytes,
 		ExtentBytes: g.ExtentBytes, LogicalVolumes: names(g), Partial: g.Partial, ThinPools: toPools(g), PartialVolumes: g.Lost(),
 		Access: accesses[g.Access], SystemId: g.SystemID, Zeroing: toZeroing(g), StaleVolumes: g.AllStale(),
+		MistaggedVolumes: volume.Mistagged(g), RemovingVolumes: volume.Removing(g),
 	}
 	if g.Moving != nil {
 		out.MovingBytes, out.MovingFrom, out.MoveLeft = g.Moving.Bytes, g.MovingFrom(), g.MoveLeft()

@@ -131,6 +131,7 @@ const (
 	ReasonStepFailed         = "StepFailed"
 	ReasonPartial            = "VolumeGroupPartial"
 	ReasonVolumeStale        = "VolumeStale"
+	ReasonVolumeWithheld     = "VolumeWithheld"
 	ReasonMoveUnfinished     = "MoveUnfinished"
 	ReasonVolumeGroupLost    = "VolumeGroupLost"
 	ReasonVolumeLost         = "VolumeLost"

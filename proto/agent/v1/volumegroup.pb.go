@@ -1164,9 +1164,13 @@ type VolumeGroup struct {
 	MovingFrom string `protobuf:"bytes,17,opt,name=moving_from,json=movingFrom,proto3" json:"moving_from,omitempty"`
 	// Why the agent does not finish a move that was cut off, and what a person does, one sentence; empty when there is none, and when the agent
 	// finishes it by itself. Agents of before this field say nothing.
-	MoveLeft      string `protobuf:"bytes,18,opt,name=move_left,json=moveLeft,proto3" json:"move_left,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	MoveLeft string `protobuf:"bytes,18,opt,name=move_left,json=moveLeft,proto3" json:"move_left,omitempty"`
+	// Names of the logical volumes that no pod is shown, ordered: with the name of a volume of ours and without its id, or with that of another volume;
+	// and of those whose removal has begun, so that a part of what they held may be gone. Agents of before these fields name none.
+	MistaggedVolumes []string `protobuf:"bytes,19,rep,name=mistagged_volumes,json=mistaggedVolumes,proto3" json:"mistagged_volumes,omitempty"`
+	RemovingVolumes  []string `protobuf:"bytes,20,rep,name=removing_volumes,json=removingVolumes,proto3" json:"removing_volumes,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *VolumeGroup) Reset() {
@@ -1323,6 +1327,20 @@ func (x *VolumeGroup) GetMoveLeft() string {
 		return x.MoveLeft
 	}
 	return ""
+}
+
+func (x *VolumeGroup) GetMistaggedVolumes() []string {
+	if x != nil {
+		return x.MistaggedVolumes
+	}
+	return nil
+}
+
+func (x *VolumeGroup) GetRemovingVolumes() []string {
+	if x != nil {
+		return x.RemovingVolumes
+	}
+	return nil
 }
 
 // UnknownVolumeGroup is a group that LVM could not report. Name, UUID and owner are from the metadata on its devices; all are empty when
@@ -1547,7 +1565,7 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\x0efrom_system_id\x18\x04 \x01(\tR\ffromSystemId\x12$\n" +
 	"\x0efrom_owner_uid\x18\x05 \x01(\tR\ffromOwnerUid\"O\n" +
 	"\x19ImportVolumeGroupResponse\x122\n" +
-	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\xbe\x05\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\x96\x06\n" +
 	"\vVolumeGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1b\n" +
@@ -1571,7 +1589,9 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\rstale_volumes\x18\x10 \x03(\tR\fstaleVolumes\x12\x1f\n" +
 	"\vmoving_from\x18\x11 \x01(\tR\n" +
 	"movingFrom\x12\x1b\n" +
-	"\tmove_left\x18\x12 \x01(\tR\bmoveLeft\"\x8b\x01\n" +
+	"\tmove_left\x18\x12 \x01(\tR\bmoveLeft\x12+\n" +
+	"\x11mistagged_volumes\x18\x13 \x03(\tR\x10mistaggedVolumes\x12)\n" +
+	"\x10removing_volumes\x18\x14 \x03(\tR\x0fremovingVolumes\"\x8b\x01\n" +
 	"\x12UnknownVolumeGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1b\n" +

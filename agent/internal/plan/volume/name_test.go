@@ -2,6 +2,7 @@ package volume
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,5 +27,26 @@ func TestCheckNames(t *testing.T) {
 		if err := CheckNames(group, "v"); !errors.Is(err, plan.ErrInvalid) {
 			t.Errorf("group %q: %v", group, err)
 		}
+	}
+}
+
+// TestMistagged: only names that ours can have count, tails have no id of their own, and the group and node in a tag may be those of before.
+func TestMistagged(t *testing.T) {
+	const pvc, snap = "pvc-00000000-0000-0000-0000-000000000001", "snap-00000000-0000-0000-0000-000000000002"
+	g := plan.Group{LogicalVolumes: []plan.Volume{
+		{Name: "home"},
+		{Name: pvc, ID: "n1/vg/" + pvc},
+		{Name: snap, ID: "n0/before/" + snap, Removing: true},
+		{Name: "vol-x00000000000000000003", ID: "n1/vg/" + pvc},
+		{Name: "pvc-00000000-0000-0000-0000-000000000004", ID: "no handle"},
+		{Name: "pvc-00000000-0000-0000-0000-000000000000"},
+		{Name: "pvc-00000000-0000-0000-0000-000000000005", TailOf: "n1/vg/" + pvc, Removing: true},
+	}}
+	want := []string{"pvc-00000000-0000-0000-0000-000000000000", "pvc-00000000-0000-0000-0000-000000000004", "vol-x00000000000000000003"}
+	if got := Mistagged(g); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := Removing(g); !slices.Equal(got, []string{snap}) {
+		t.Errorf("removing %v", got)
 	}
 }

@@ -2,9 +2,11 @@ package volume
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/pkg/volumeid"
 )
 
 // Zero says what of a linear volume reads as zero before the volume is shown.
@@ -50,6 +52,31 @@ func Showable(v plan.Volume, raw bool) error {
 		return fmt.Errorf("volume %s: %w; a raw block device needs a volume that is made as one", v.Name, plan.ErrFilesystemOnly)
 	}
 	return progress(v)
+}
+
+// Mistagged are the volumes of a group that have the name of one of ours, and not its id: none, or that of another volume. Whoever asks for one by
+// its handle does not get it.
+func Mistagged(g plan.Group) []string {
+	return named(g, func(v plan.Volume) bool {
+		id, err := volumeid.Parse(v.ID)
+		return volumeid.IsName(v.Name) && (err != nil || id.Name != v.Name)
+	})
+}
+
+// Removing are the volumes of a group whose removal has begun.
+func Removing(g plan.Group) []string {
+	return named(g, func(v plan.Volume) bool { return v.Removing })
+}
+
+func named(g plan.Group, is func(plan.Volume) bool) []string {
+	var out []string
+	for _, v := range g.LogicalVolumes {
+		if v.TailOf == "" && is(v) {
+			out = append(out, v.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // unzeroedTag is the tag that says how far a volume is zeroed.

@@ -194,14 +194,33 @@ func (h host) called(g decide.Group, names []string) []string {
 	var out []string
 	for _, name := range names {
 		text := name
-		for _, v := range h.m.Volumes {
-			if id, err := volumeid.Parse(v.Handle); err == nil && id.Node == h.m.Node && id.Name == name && (v.GroupUUID == "" || v.GroupUUID == g.UUID) {
-				text = v.String()
-			}
+		if v := h.volume(g, name); v != nil {
+			text = v.String()
 		}
 		out = append(out, text)
 	}
 	return out
+}
+
+// expectedIn returns the volumes that have to be there, of those whose logical volumes in a group have some names.
+func (h host) expectedIn(g decide.Group, names []string) []string {
+	var out []string
+	for _, name := range names {
+		if v := h.volume(g, name); v != nil && v.Expected && !h.givenUp(*v) {
+			out = append(out, v.String())
+		}
+	}
+	return out
+}
+
+// volume returns the volume whose logical volume is in a group under a name; nil when there is none.
+func (h host) volume(g decide.Group, name string) *backend.Volume {
+	for _, v := range slices.Backward(h.m.Volumes) {
+		if id, err := volumeid.Parse(v.Handle); err == nil && id.Node == h.m.Node && id.Name == name && (v.GroupUUID == "" || v.GroupUUID == g.UUID) {
+			return &v
+		}
+	}
+	return nil
 }
 
 // mayHideOn returns the paths of the devices that the recorded group may be on while it is not seen: those that cannot be read, and those that

@@ -108,6 +108,36 @@ func TestDecide_stale(t *testing.T) {
 	}
 }
 
+// TestDecide_withheld: a member is not ready while a volume that has to be there carries another id, or has begun to be removed. It goes on to serve
+// others.
+func TestDecide_withheld(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*decide.Group)
+		says string
+	}{
+		"mistagged": {func(g *decide.Group) { g.MistaggedVolumes = []string{lv, "pvc-of-nobody"} }, "no pod is shown v1 (claim ns/v1): its logical volume does not carry its id"},
+		"removing":  {func(g *decide.Group) { g.RemovingVolumes = []string{lv} }, "no pod is shown v1 (claim ns/v1): its removal has begun"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := filled(groupOf("A", "sda"), lv, "beside")
+			c.edit(&g)
+			v1 := expected("v1", "A", "n1/quarry-a/"+lv)
+			in := scene{node: up("n1", []decide.Group{g}), object: memberOf(clusterOf(), records("A")), volumes: []backend.Volume{v1}}
+			got := in.decide()
+			if got.Finding.Kind != backend.Bad || got.Finding.Reason != v1alpha1.ReasonVolumeWithheld || !strings.HasPrefix(got.Finding.Message, c.says) ||
+				strings.Contains(got.Finding.Message, "nobody") || !got.Serves {
+				t.Errorf("%+v, serves %t", got.Finding, got.Serves)
+			}
+			// Nobody needs a volume whose claim is gone, and one of another group is another volume.
+			v1.Expected = false
+			in.volumes = []backend.Volume{v1, expected("v2", "B", "n1/quarry-a/"+lv)}
+			if got := in.decide().Finding; got.Reason == v1alpha1.ReasonVolumeWithheld {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
 // TestDecide_forgetMissingDevice: the step that gives a disk up names it, and what is lost; both are part of what is approved.
 func TestDecide_forgetMissingDevice(t *testing.T) {
 	decideFor := func(edit func(*decide.Group)) []backend.Step {
