@@ -111,7 +111,7 @@ func (w Pools) change(p *Plan, have Pool, f Facts) {
 		s.Do, s.Value, s.Why = SetMinSize, want, "All copies are there."
 	case have.MinSize > want:
 		s.Do, s.Value, s.Why = SetMinSize, want, "By the rule of the Cluster fewer copies are enough to serve."
-		s.Loses = fmt.Sprintf("Placement groups serve with %d copies, not %d.", want, have.MinSize)
+		s.Loses = fmt.Sprintf("Placement groups of pool %s serve with %d copies, not %d.", have.Name, want, have.MinSize)
 	case have.Size > w.Replicas:
 		// A placement group that lacks copies for want of a place gives none up.
 		if !f.Groups.still() {
@@ -119,7 +119,7 @@ func (w Pools) change(p *Plan, have Pool, f Facts) {
 			return
 		}
 		s.Do, s.Value, s.Why = SetSize, w.Replicas, "The Cluster wants fewer copies."
-		s.Loses = fmt.Sprintf("%d of %d copies of everything.", have.Size-w.Replicas, have.Size)
+		s.Loses = fmt.Sprintf("%d of %d copies of everything in pool %s.", have.Size-w.Replicas, have.Size, have.Name)
 	default:
 		return
 	}

@@ -37,7 +37,7 @@ func (w OSDs) offer(p *Plan, d Disk, f Facts) {
 	}
 	s := Step{
 		Do: ReplaceOSD, Host: d.Host, Path: d.Path, UUID: d.UUID, ID: o.ID, Why: "The OSD " + is + ".",
-		Loses: fmt.Sprintf("What is on disk %s of host %s is given up. It is cleared once Ceph says that no placement group needs it. If it was the last OSD of the host, a clean disk of the host takes its place.", d.Path, d.Host),
+		Loses: fmt.Sprintf("osd.%d on disk %s of host %s is given up, with what is on the disk. That is cleared once Ceph says that no placement group needs it. If it was the last OSD of the host, a clean disk of the host takes its place.", o.ID, d.Path, d.Host),
 	}
 	if unused {
 		offerUnused(p, s, d, is)
@@ -73,7 +73,7 @@ func (w OSDs) offerForgotten(p *Plan, d Disk) {
 
 // offerUnused gives up an OSD that never ran. A person approves that too: the key may still be found.
 func offerUnused(p *Plan, s Step, d Disk, is string) {
-	s.Loses = fmt.Sprintf("Disk %s of host %s is cleared. Ceph says that its OSD never ran, so that there are no data on it. A clean disk of the host takes its place, with a key of its own.", d.Path, d.Host)
+	s.Loses = fmt.Sprintf("osd.%d on disk %s of host %s is given up, and the disk is cleared. Ceph says that the OSD never ran, so that there are no data on it. A clean disk of the host takes its place, with a key of its own.", s.ID, d.Path, d.Host)
 	p.wait("osd.%d on %s %s: %s. If the key is lost for ever, approve ReplaceOSD in the plan of the Cluster: there are no data on the disk.", s.ID, d.Host, is, d.Locked)
 	p.step(s)
 }

@@ -54,6 +54,9 @@ func TestPlanOSDs_replace(t *testing.T) {
 		if len(p.Steps) > 0 && (p.Steps[0].Do == ReplaceOSD) != (p.Steps[0].Loses != "") {
 			t.Errorf("%s: what a person approves: %q", name, p.Steps[0].Loses)
 		}
+		if s := append(p.Steps, Step{})[0]; s.Do == ReplaceOSD && s.ID >= 0 && !strings.HasPrefix(s.Loses, "osd.1 on disk "+s.Path+" of host n1 ") {
+			t.Errorf("%s: a person is not told which OSD it is: %q", name, s.Loses)
+		}
 	}
 }
 

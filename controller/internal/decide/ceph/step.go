@@ -93,13 +93,11 @@ type Step struct {
 // String is the step on one line.
 func (s Step) String() string {
 	out := string(s.Do)
-	switch s.Do {
-	case RegisterOSD, PrepareOSD, StartOSD, StopOSD, OutOSD, InOSD, PurgeOSD, ZapOSD, ReplaceOSD, KeepOSD, AdoptOSD:
-		if s.ID < 0 {
-			out += " OSD " + s.UUID
-		} else {
-			out += fmt.Sprintf(" osd.%d (%s)", s.ID, s.UUID)
-		}
+	switch {
+	case s.ofOSD() && s.ID < 0:
+		out += " OSD " + s.UUID
+	case s.ofOSD():
+		out += fmt.Sprintf(" osd.%d (%s)", s.ID, s.UUID)
 	}
 	for _, part := range []string{s.Name, s.Host, s.Address, s.Mode} {
 		if part != "" {
@@ -110,6 +108,42 @@ func (s Step) String() string {
 		out += fmt.Sprintf(" %d", s.Value)
 	}
 	return out
+}
+
+// ofOSD reports whether the step is about an OSD.
+func (s Step) ofOSD() bool {
+	switch s.Do {
+	case RegisterOSD, PrepareOSD, StartOSD, StopOSD, OutOSD, InOSD, PurgeOSD, ZapOSD, ReplaceOSD, KeepOSD, AdoptOSD:
+		return true
+	}
+	return false
+}
+
+// About names for a person what the step is about, and the host that it is on. It is empty for a step that does nothing.
+func (s Step) About() string {
+	switch s.Do {
+	case StartMonitor, RemoveMonitor, AdoptMonitor:
+		return fmt.Sprintf("Monitor %s on host %s", s.Name, s.Host)
+	case FailOver:
+		return fmt.Sprintf("Metadata server %s on host %s", s.Name, s.Host)
+	case ReplaceDaemon:
+		return fmt.Sprintf("%s on host %s", s.Name, s.Host)
+	case CreatePool, SetSize, SetMinSize, SetScale, SetGroups:
+		return "Pool " + s.Name
+	case RemoveHost, SetNoOut, UnsetNoOut:
+		return "Host " + s.Host
+	case BlockClient, UnblockClient:
+		return fmt.Sprintf("Clients at %s of node %s", s.Name, s.Host)
+	case RequireRelease:
+		return fmt.Sprintf("OSDs before version %d", s.Value)
+	}
+	switch {
+	case !s.ofOSD():
+		return ""
+	case s.ID < 0:
+		return fmt.Sprintf("The OSD on disk %s of host %s", s.Path, s.Host)
+	}
+	return fmt.Sprintf("osd.%d on disk %s of host %s", s.ID, s.Path, s.Host)
 }
 
 // weakens reports whether less serves once the step was taken, or may not be taken back. What Ceph says of the next such step is worth something only

@@ -87,7 +87,7 @@ func PlanUpgrade(w Upgrade, f Facts) Plan {
 	}
 	s := Step{Do: ReplaceDaemon, Name: d.String(), Host: d.Host, ID: -1, Why: "The Cluster wants another image."}
 	if d.Kind == cephname.DaemonMonitor && len(f.Quorum.Monitors) < 3 {
-		s.Loses = "Nothing is served until the monitor is back: the others are no quorum without it."
+		s.Loses = fmt.Sprintf("Nothing is served until monitor %s on host %s is back: the others are no quorum without it.", d.Name, d.Host)
 	}
 	p.step(s)
 	return p

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -155,9 +156,33 @@ func (s Step) Digest() string {
 	return backend.Digest(out)
 }
 
-// API returns the step as it is shown.
+// about names for a person what the step is about, and its host. It is empty for a step of a host, which is shown with the host and its devices.
+func (s Step) about() string {
+	c, d := s.Ceph, s.Daemon
+	if n, err := strconv.Atoi(d.ID); c.ID < 0 && d.Kind == cephname.DaemonOSD && err == nil {
+		// The monitors do not know the number, and its Deployment does.
+		c.ID = n
+	}
+	switch text := c.About(); {
+	case text != "" || s.On != "":
+		return text
+	case d.Kind == cephname.DaemonSweep:
+		return fmt.Sprintf("The data of monitor %s on host %s", d.ID, d.Node)
+	case d.Kind != "":
+		return fmt.Sprintf("%s.%s on host %s", d.Kind, d.ID, d.Node)
+	case s.Does == v1alpha1.ActionServeDashboard:
+		return "Manager " + s.Text
+	}
+	return "The Ceph cluster"
+}
+
+// API returns the step as it is shown. A step of the whole has no host there, which tells it from those of Members: its reason names what it is about. Neither the reason nor the consent is in the
+// digest, so that other words ask nobody anew.
 func (s Step) API() v1alpha1.PlanStep {
 	out := v1alpha1.PlanStep{Host: s.On, Action: s.Does, Digest: s.Digest(), Reason: s.Why, Consent: s.Loses}
+	if about := s.about(); about != "" {
+		out.Reason = about + ": " + s.Why
+	}
 	for _, d := range s.Devices {
 		out.Devices = append(out.Devices, disk.Describe(d))
 	}
