@@ -33,7 +33,7 @@ const (
 
 // CephSpec says how Ceph is run.
 type CephSpec struct {
-	// Image of the Ceph daemons, of version 20 or later; quay.io/ceph/ceph:v20.2.4 when not given. Whoever chooses it chooses programs that run with all
+	// Image of the Ceph daemons, of version 20 or later; quay.io/ceph/ceph:v20.2.4 when not given. If its tag names an earlier version, nothing is begun with it. Whoever chooses it chooses programs that run with all
 	// rights on the hosts.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512

@@ -269,6 +269,8 @@ const (
 	ReasonCephUnreachable = "CephUnreachable"
 	// ReasonCephForming: the monitors were never seen as a quorum yet.
 	ReasonCephForming = "CephForming"
+	// ReasonCephImageTooOld: the tag of the image names a version of Ceph that is not supported. No daemon is made of it.
+	ReasonCephImageTooOld = "CephImageTooOld"
 	// ReasonCephKeysMissing: the Secret with the keys of the Ceph cluster is gone. None is made anew.
 	ReasonCephKeysMissing = "CephKeysMissing"
 	// ReasonMonitorMissing: fewer monitors than wanted are in the quorum.

@@ -37,8 +37,21 @@ func (v Version) Compare(o Version) int {
 	return cmp.Or(cmp.Compare(v.Major, o.Major), cmp.Compare(v.Minor, o.Minor), cmp.Compare(v.Patch, o.Patch))
 }
 
-// minMajor is the earliest major version: programs before it do not prepare disks as the agent wants.
-const minMajor = 20
+// MinMajor is the earliest major version: programs before it do not prepare disks as the agent wants.
+const MinMajor = 20
+
+// tagged are the tags of images that name a version, as the Ceph project's own do: v18, v18.2, v18.2.7-20250717. A number alone, without the letter, may count anything.
+var tagged = regexp.MustCompile(`^(?:v(\d{1,3})|v?(\d{1,3})\.\d+(?:\.\d+)?)(?:[-+~].*)?$`)
+
+// TooOld reports whether the tag of an image names a version before the earliest one. A tag that names none says nothing.
+func TooOld(tag string) bool {
+	m := tagged.FindStringSubmatch(tag)
+	if m == nil {
+		return false
+	}
+	major, err := strconv.Atoi(m[1] + m[2])
+	return err == nil && major < MinMajor
+}
 
 // maxSkip is how many major versions an upgrade may go ahead.
 const maxSkip = 2
@@ -48,8 +61,8 @@ func Allowed(to Version, daemons []Daemon, minRelease, requireRelease int) strin
 	switch {
 	case to == (Version{}):
 		return "The version of the image is not known."
-	case to.Major < minMajor:
-		return fmt.Sprintf("Version %s is older than %d.", to, minMajor)
+	case to.Major < MinMajor:
+		return fmt.Sprintf("Version %s is older than %d.", to, MinMajor)
 	case to.Major < minRelease || to.Major < requireRelease:
 		return fmt.Sprintf("Version %s is older than what the monitors (%d) and OSDs (%d) require since they run a later one.", to, minRelease, requireRelease)
 	}

@@ -286,12 +286,15 @@ func (v *View) blocklist() metav1.Condition {
 }
 
 // forming says how far a Cluster is whose monitors nobody has seen yet.
-func (v *View) forming() string {
+func (v *View) forming() metav1.Condition {
+	text := "The first monitor is being started."
 	switch {
+	case v.tooOld() != "":
+		return no(v1alpha1.ConditionMonitorsReady, v1alpha1.ReasonCephImageTooOld, v.tooOld())
 	case v.earlier() != "", v.unmade() != "":
-		return "No monitor is started."
+		text = "No monitor is started."
 	case v.seen.Cluster.TakesUp():
-		return "The monitors that spec.ceph.takeUp names are being started."
+		text = "The monitors that spec.ceph.takeUp names are being started."
 	}
-	return "The first monitor is being started."
+	return no(v1alpha1.ConditionMonitorsReady, v1alpha1.ReasonCephForming, v.later(text))
 }

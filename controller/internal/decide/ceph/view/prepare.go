@@ -184,7 +184,7 @@ func (v *View) prepared(p *plan) bool {
 		p.wait("The Secret %s in namespace %s is gone. The daemons know the keys that were in it, so none are made anew: restore it.", cephname.Keys(v.seen.Cluster.Name), cephname.Namespace)
 		return false
 	}
-	if why := v.earlier(); why != "" {
+	if why := or(v.earlier(), v.tooOld()); why != "" {
 		p.wait("%s", why)
 		return false
 	}

@@ -30,8 +30,8 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 	if !node.Up() {
 		return nil
 	}
-	if why := v.earlier(); why != "" {
-		h.Finding = backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonVolumesMissing, Message: "its disks are left alone. " + why}
+	if held := v.held(); !held.IsZero() {
+		h.Finding = held
 		return nil
 	}
 	// What Ceph has on the disks of a host without a record nobody knows before Ceph says it.

@@ -107,6 +107,30 @@ func tag(image string) string {
 	return out
 }
 
+// tooOld says why nothing is begun with the image of the spec; empty if it may be. Once there is a monitor, an upgrade compares what daemons run.
+func (v *View) tooOld() string {
+	image, w := v.pods().Image, v.seen.Workloads
+	records, _ := v.monitors()
+	if !ceph.TooOld(tag(image)) || noted.Formed(v.seen.Cluster) || len(records) > 0 || w != nil && len(w.Daemons) > 0 {
+		return ""
+	}
+	return fmt.Sprintf("Nothing is begun: the tag of the image %s names a version before Ceph %d. Set spec.ceph.image to an image of Ceph %[2]d or later, such as %s, or leave it out.", image, ceph.MinMajor, v1alpha1.CephImage)
+}
+
+// held says why the disks of the hosts are left alone before anything is begun; zero if they are not.
+func (v *View) held() backend.Finding {
+	f := backend.Finding{Kind: backend.Bad, Message: "its disks are left alone. "}
+	if why := v.earlier(); why != "" {
+		f.Reason, f.Message = v1alpha1.ReasonVolumesMissing, f.Message+why
+		return f
+	}
+	if why := v.tooOld(); why != "" {
+		f.Reason, f.Message = v1alpha1.ReasonCephImageTooOld, f.Message+why
+		return f
+	}
+	return backend.Finding{}
+}
+
 // outdated reports whether a Deployment is not what it is to be. One whose daemon is not on record is left as it is.
 func (v *View) outdated(have Workload) bool {
 	want, ok := v.wanted(have)

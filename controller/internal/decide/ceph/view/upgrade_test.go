@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -19,6 +20,48 @@ func TestTag(t *testing.T) {
 	} {
 		if got := tag(image); got != want {
 			t.Errorf("%s: %q", image, got)
+		}
+	}
+}
+
+// TestTooOld: with an image before the first version that Quarry runs nothing is begun, and no disk is taken. What runs is compared by an upgrade.
+func TestTooOld(t *testing.T) {
+	nothing := func(*Observation) {}
+	for name, tt := range map[string]struct {
+		image  string
+		change func(*Observation)
+		held   bool
+	}{
+		"an earlier major version":      {"quay.io/ceph/ceph:v18.2.7", nothing, true},
+		"the one right before":          {"registry:5000/ceph/ceph:v19", nothing, true},
+		"with a digest, too":            {"quay.io/ceph/ceph:v19.2.3@sha256:00", nothing, true},
+		"the first one":                 {"quay.io/ceph/ceph:v20.2.0", nothing, false},
+		"none given":                    {"", nothing, false},
+		"a tag that is no version":      {"quay.io/ceph/ceph:latest", nothing, false},
+		"a digest alone":                {"quay.io/ceph/ceph@sha256:00", nothing, false},
+		"nobody knows what is deployed": {"quay.io/ceph/ceph:v18.2.7", func(o *Observation) { o.Workloads = nil }, true},
+		"a daemon is there": {"quay.io/ceph/ceph:v18.2.7", func(o *Observation) {
+			o.Workloads.Daemons = []Workload{{Kind: cephname.DaemonMonitor, ID: "a", Node: "n1"}}
+		}, false},
+		"a monitor is on record": {"quay.io/ceph/ceph:v18.2.7", func(o *Observation) {
+			o.World.Members[0].Spec.Ceph = &v1alpha1.MemberCeph{Monitor: &v1alpha1.MemberMonitor{Name: "a", Address: "10.0.0.1"}}
+		}, false},
+		"the monitors were seen": {"quay.io/ceph/ceph:v18.2.7", func(o *Observation) { o.Cluster.Annotations = map[string]string{v1alpha1.AnnotationCephFormed: "u"} }, false},
+	} {
+		o := joined(v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{Image: tt.image}})
+		o.World.Members[0].Spec.Ceph, o.Cluster.Annotations = nil, nil
+		o.Ceph, o.Current, o.Workloads = nil, false, &Workloads{}
+		tt.change(&o)
+		v := New(o)
+		ready, host := v.monitorsReady(), v.Decide(backend.Member{Node: "n1", Object: o.World.Members[0]})
+		if is := ready.Reason == v1alpha1.ReasonCephImageTooOld; is != tt.held || is && !strings.Contains(ready.Message, "Set spec.ceph.image to an image of Ceph 20 or later, such as "+v1alpha1.CephImage) {
+			t.Errorf("%s: %+v", name, ready)
+		}
+		if is := host.Finding.Reason == v1alpha1.ReasonCephImageTooOld; is != tt.held || is && len(host.Steps) > 0 {
+			t.Errorf("%s: %d steps on the host, %+v", name, len(host.Steps), host.Finding)
+		}
+		if tt.held && (len(v.plan.steps) > 0 || o.Workloads != nil && !strings.Contains(strings.Join(v.plan.waits, " "), tt.image)) {
+			t.Errorf("%s: steps %+v, waits %q", name, v.plan.steps, v.plan.waits)
 		}
 	}
 }
