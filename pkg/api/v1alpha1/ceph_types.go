@@ -55,6 +55,7 @@ type CephSpec struct {
 	// +optional
 	PGPolicy PGPolicy `json:"pgPolicy,omitempty"`
 	// Monitors; 3 when not given, and 1 where a Cluster begins with fewer than 3 hosts. Those that are there do not become fewer because hosts leave. An odd number: one more monitor makes an even number no safer.
+	// Each is on a host of its own: with fewer hosts there are as many as the largest odd number of hosts, and status.ceph.waits says so.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=9
@@ -176,7 +177,7 @@ type CephStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Dashboard string `json:"dashboard,omitempty"`
-	// Waits are what the controller waits for before it goes on, the first 10, each in a sentence.
+	// Waits are what the controller waits for before it goes on, and after that what the spec asks for and does not get, the first 10, each in a sentence.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10

@@ -19,6 +19,8 @@ import (
 type plan struct {
 	steps []Step
 	waits []string
+	// notes tell of what the spec asks for and does not get. Nothing waits for that, so that Ceph is not asked more often for it.
+	notes []string
 	// silent: nobody can say what is left to do.
 	silent bool
 }
@@ -27,6 +29,10 @@ func (p *plan) step(s Step) { p.steps = append(p.steps, s) }
 
 func (p *plan) wait(format string, args ...any) {
 	p.waits = append(p.waits, fmt.Sprintf(format, args...))
+}
+
+func (p *plan) note(format string, args ...any) {
+	p.notes = append(p.notes, fmt.Sprintf(format, args...))
 }
 
 // whole is a step of the whole, on a host or on none.
@@ -127,7 +133,7 @@ func (v *View) facts(p *plan) {
 	v.unsaid(p)
 	v.tellUnable(p, hosts)
 	v.nameless(p)
-	v.ignored(p)
+	v.ignored(p, hosts)
 	v.moved(p)
 	plans := []ceph.Plan{v.planMonitors(hosts, formed, current)}
 	if formed && current.Quorum != nil {

@@ -130,10 +130,17 @@ func (v *View) toldAt() (out []cephpod.Monitor) {
 	return out
 }
 
-// ignored tells of a Ceph cluster that the spec names, and that is not taken up: the Cluster has one already.
-func (v *View) ignored(p *plan) {
+// ignored tells of what the spec asks for and does not get: a Ceph cluster that is not taken up since there is one, monitors without a host, and what only volumes of Clusters of type lvm have.
+func (v *View) ignored(p *plan, hosts []ceph.Host) {
 	if s := v.seen.Cluster.Spec.Ceph; s != nil && s.TakeUp != nil && s.TakeUp.FSID != v.seen.Cluster.FSID() {
-		p.wait("spec.ceph.takeUp is not obeyed: the Cluster has the Ceph cluster %s already.", v.seen.Cluster.FSID())
+		p.note("spec.ceph.takeUp is not obeyed: the Cluster has the Ceph cluster %s already.", v.seen.Cluster.FSID())
+	}
+	if w := v.wantedMonitors(hosts); w.Target() < w.Count {
+		p.note("spec.ceph.mons asks for %d monitors, each on a host of its own. With the hosts that stay the Cluster gets %d. List more hosts for the others.", w.Count, w.Target())
+	}
+	// The API server fills in ext4 and the binding mode by itself.
+	if c := v.seen.Cluster.Spec.StorageClass; c != nil && (len(c.MkfsOptions) > 0 || c.FSType != "" && c.FSType != "ext4") {
+		p.note("spec.storageClass.fsType and mkfsOptions are not obeyed: volumes of a Cluster of type cephfs are directories of one filesystem.")
 	}
 }
 

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -124,6 +125,48 @@ func TestClass(t *testing.T) {
 		o := joined(v1alpha1.ClusterSpec{StorageClass: &v1alpha1.StorageClassSpec{MountOptions: []v1alpha1.MountOption{option}}})
 		if got := New(o).Whole(nil).Class.Invalid; (got == "") != (says == "") || !strings.Contains(got, says) {
 			t.Errorf("%s: %q", option, got)
+		}
+	}
+}
+
+// TestIgnored: what the spec asks for and does not get is told in the status. Nothing waits for it, so that Ceph is asked no more often.
+func TestIgnored(t *testing.T) {
+	mons := func(n int32) v1alpha1.ClusterSpec { return v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{Mons: n}} }
+	class := func(c v1alpha1.StorageClassSpec) v1alpha1.ClusterSpec {
+		return v1alpha1.ClusterSpec{StorageClass: &c}
+	}
+	for name, tt := range map[string]struct {
+		spec  v1alpha1.ClusterSpec
+		hosts int
+		says  string
+	}{
+		"as many monitors as hosts":   {mons(5), 5, ""},
+		"more hosts than monitors":    {mons(3), 4, ""},
+		"five monitors on four hosts": {mons(5), 4, "spec.ceph.mons asks for 5 monitors, each on a host of its own. With the hosts that stay the Cluster gets 3."},
+		"five monitors on three":      {mons(5), 3, "gets 3."},
+		"three monitors on two":       {mons(3), 2, "gets 1."},
+		"nobody asks for a number":    {mons(0), 2, ""},
+		"what the API server fills in": {
+			class(v1alpha1.StorageClassSpec{FSType: "ext4", BindingMode: "WaitForFirstConsumer"}), 1, "",
+		},
+		"another filesystem":              {class(v1alpha1.StorageClassSpec{FSType: "xfs"}), 1, "spec.storageClass.fsType and mkfsOptions are not obeyed"},
+		"options of mkfs":                 {class(v1alpha1.StorageClassSpec{MkfsOptions: []v1alpha1.MkfsOption{"-i 65536"}}), 1, "are not obeyed"},
+		"another Ceph cluster to take up": {v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{TakeUp: &v1alpha1.CephTakeUp{FSID: "f"}}}, 1, "spec.ceph.takeUp is not obeyed"},
+	} {
+		o := joined(tt.spec)
+		for i := 2; i <= tt.hosts; i++ {
+			m := o.World.Members[0].DeepCopy()
+			m.Name, m.Spec.Node, m.Spec.Ceph = fmt.Sprintf("files.n%d", i), v1alpha1.HostName(fmt.Sprintf("n%d", i)), nil
+			o.World.Members = append(o.World.Members, m)
+		}
+		v := New(o)
+		v.Fill(o.Cluster)
+		said := o.Cluster.Status.Ceph.Waits
+		if got := strings.Join(v.plan.notes, " "); !strings.Contains(got, tt.says) || (got == "") != (tt.says == "") || tt.says != "" && !slices.Contains(said, got) {
+			t.Errorf("%s: told %q, in the status %q", name, got, said)
+		}
+		if slices.ContainsFunc(v.plan.waits, func(w string) bool { return slices.Contains(v.plan.notes, w) }) {
+			t.Errorf("%s: something waits for it: %q", name, v.plan.waits)
 		}
 	}
 }

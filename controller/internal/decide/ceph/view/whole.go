@@ -101,7 +101,7 @@ func (v *View) monitorsReady() metav1.Condition {
 	case v.seen.Workloads != nil && noted.Is(c, v1alpha1.AnnotationCephKeys) && !v.seen.Workloads.Keys:
 		return no(t, v1alpha1.ReasonCephKeysMissing, v.later("The keys of the Ceph cluster are missing."))
 	case !noted.Is(c, v1alpha1.AnnotationCephFormed):
-		return no(t, v1alpha1.ReasonCephForming, v.later(v.forming()))
+		return v.forming()
 	case told == nil && v.seen.Asking == BeingAsked:
 		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "The monitors are being asked for the first time since the controller started.")
 	case told == nil || told.Quorum == nil || v.old():
@@ -292,7 +292,8 @@ func (v *View) Fill(c *v1alpha1.Cluster) {
 			out.Dashboard = ""
 		}
 	}
-	for _, w := range v.plan.waits[:min(10, len(v.plan.waits))] {
+	told := slices.Concat(v.plan.waits, v.plan.notes)
+	for _, w := range told[:min(10, len(told))] {
 		out.Waits = append(out.Waits, backend.Cut(w, 512))
 	}
 	c.Status.Ceph = out
