@@ -171,6 +171,8 @@ rec scratch pool_create_again osd pool create other --size=2 --bulk
 rec scratch pool_size osd pool set other size 3
 rec scratch pool_size_again osd pool set other size 3
 rec scratch pool_min_size osd pool set other min_size 2
+rec scratch pool_bulk osd pool set other bulk false
+rec scratch pool_bulk_again osd pool set other bulk false
 rec scratch pool_size_one osd pool set other size 1
 rec scratch pool_size_absent osd pool set absent size 3
 rec scratch pool_dump osd dump

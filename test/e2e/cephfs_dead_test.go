@@ -26,7 +26,11 @@ type cephOSD struct {
 
 // cephMap is what "ceph osd dump" says, as far as the journeys look at it.
 type cephMap struct {
-	OSDs      []cephOSD
+	OSDs  []cephOSD
+	Pools []struct {
+		Name  string `json:"pool_name"`
+		Flags string `json:"flags_names"`
+	}
 	HostFlags map[string][]string `json:"crush_node_flags"`
 	// Blocklist has until when the clients at an address are blocked.
 	Blocklist map[string]string

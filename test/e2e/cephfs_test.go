@@ -73,8 +73,26 @@ func TestCephFSFromDisksToSharedVolume(t *testing.T) {
 	if out := inCeph(t, c, "osd", "pool", "get", cephname.PoolData, "size"); !strings.Contains(out, "size: 3") {
 		t.Errorf("copies: %s", out)
 	}
+	bulkOfDataAlone(t, c)
 
 	shareVolume(t, c)
+}
+
+// bulkOfDataAlone wants the flag bulk on the pool of data, and on no other one.
+func bulkOfDataAlone(t *testing.T, c *v1alpha1.Cluster) {
+	t.Helper()
+	m, err := mapOf(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range m.Pools {
+		if slices.Contains(strings.Split(p.Flags, ","), "bulk") != (p.Name == cephname.PoolData) {
+			t.Errorf("pool %s has the flags %s", p.Name, p.Flags)
+		}
+	}
+	if len(m.Pools) < 2 {
+		t.Errorf("pools %+v", m.Pools)
+	}
 }
 
 // shareVolume has two pods on two nodes write one claim, and looks that both see what both wrote, and that nothing of it stays behind.

@@ -90,9 +90,10 @@ func TestDo(t *testing.T) {
 		"a host goes":                    {func(c *cephtest.Cluster) { c.OSDs = c.OSDs[:2] }, decided.Step{Do: decided.RemoveHost, Host: "n2"}, []string{"osd crush rm n2"}, nil},
 		"a host with OSDs":               {nil, decided.Step{Do: decided.RemoveHost, Host: "n2"}, []string{"osd crush rm n2"}, ceph.ErrUnsafe},
 		"a host that went":               {nil, decided.Step{Do: decided.RemoveHost, Host: "n9"}, nil, nil},
-		"a pool":                         {nil, decided.Step{Do: decided.CreatePool, Name: "data", Value: 3}, []string{"osd pool create data --size=3 --bulk"}, nil},
+		"a pool":                         {nil, decided.Step{Do: decided.CreatePool, Name: "data", Value: 3, Bulk: true}, []string{"osd pool create data --size=3 --bulk"}, nil},
+		"a pool that holds little":       {nil, decided.Step{Do: decided.CreatePool, Name: "meta", Value: 3}, []string{"osd pool create meta --size=3"}, nil},
 		"a pool that is there":           {pool(3, 2), decided.Step{Do: decided.CreatePool, Name: "data", Value: 3}, nil, nil},
-		"a pool with one copy": {nil, decided.Step{Do: decided.CreatePool, Name: "data", Value: 1}, []string{
+		"a pool with one copy": {nil, decided.Step{Do: decided.CreatePool, Name: "data", Value: 1, Bulk: true}, []string{
 			"osd pool create data --size=1 --bulk --yes-i-really-mean-it",
 		}, nil},
 		"a pool grows, and serves meanwhile": {pool(2, 1), decided.Step{Do: decided.SetSize, Name: "data", Value: 3}, []string{
@@ -110,6 +111,9 @@ func TestDo(t *testing.T) {
 		"groups":                            {scaled, decided.Step{Do: decided.SetGroups, Name: "data", Value: 75}, []string{"osd pool set data pg_num 75"}, nil},
 		"as many groups":                    {scaled, decided.Step{Do: decided.SetGroups, Name: "data", Value: 50}, nil, nil},
 		"groups of no pool":                 {nil, decided.Step{Do: decided.SetGroups, Name: "data", Value: 50}, nil, ceph.ErrUnsafe},
+		"a pool gives the flag back":        {func(c *cephtest.Cluster) { pool(3, 2)(c); c.Pools[0].Bulk = true }, decided.Step{Do: decided.UnsetBulk, Name: "data"}, []string{"osd pool set data bulk false"}, nil},
+		"a pool without the flag":           {pool(3, 2), decided.Step{Do: decided.UnsetBulk, Name: "data"}, nil, nil},
+		"the flag of no pool":               {nil, decided.Step{Do: decided.UnsetBulk, Name: "data"}, nil, nil},
 		"no such pool":                      {nil, decided.Step{Do: decided.SetSize, Name: "data", Value: 2}, nil, ceph.ErrUnsafe},
 		"maintenance":                       {nil, decided.Step{Do: decided.SetNoOut, Host: "n1"}, []string{"osd set-group noout n1"}, nil},
 		"maintenance again":                 {func(c *cephtest.Cluster) { c.NoOut["n1"] = true }, decided.Step{Do: decided.SetNoOut, Host: "n1"}, nil, nil},
@@ -151,7 +155,7 @@ func TestDo(t *testing.T) {
 func TestDo_foreign(t *testing.T) {
 	for _, do := range []decided.Action{
 		decided.RemoveMonitor, decided.RegisterOSD, decided.OutOSD, decided.InOSD, decided.PurgeOSD, decided.RemoveHost, decided.CreatePool, decided.SetSize,
-		decided.SetMinSize, decided.SetNoOut, decided.UnsetNoOut, decided.RequireRelease, decided.FailOver,
+		decided.SetMinSize, decided.UnsetBulk, decided.SetNoOut, decided.UnsetNoOut, decided.RequireRelease, decided.FailOver,
 	} {
 		c := cephtest.New(t, other, "n0", "n1", "n2")
 		err := newClient(t, c).Do(t.Context(), decided.Step{Do: do, Name: "c", Host: "n1", ID: 1, UUID: cephtest.UUID(1), Value: 2})

@@ -20,7 +20,7 @@ import (
 func TestStandIn_isLikeCeph(t *testing.T) {
 	c := cephtest.New(t, fsid, "n0", "n1", "n2")
 	c.Servers = []string{"m", "n"}
-	c.Pools = []cephtest.Pool{{Name: "data", Size: 3, MinSize: 2}}
+	c.Pools = []cephtest.Pool{{Name: "data", Size: 3, MinSize: 2, Bulk: true}}
 	c.OSDs = append(c.OSDs, cephtest.OSD{ID: 3, UUID: cephtest.UUID(3), New: true, In: true})
 	c.Monitors["c"], c.Degraded = false, 24
 	for _, line := range []string{

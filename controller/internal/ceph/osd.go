@@ -32,6 +32,7 @@ type osdDump struct {
 		Target   int    `json:"pg_num_target"`
 		Scale    string `json:"pg_autoscale_mode"`
 		Rule     *int   `json:"crush_rule"`
+		Flags    string `json:"flags_names"`
 	} `json:"pools"`
 }
 
@@ -121,6 +122,9 @@ func (d osdDump) pools(m *ceph.Map) error {
 		m.Pools = append(m.Pools, ceph.Pool{Name: p.PoolName, Size: p.Size, MinSize: p.MinSize})
 		if p.Target > 0 && p.Scale != "" {
 			m.Groups[p.PoolName] = ceph.PoolGroups{Count: p.Target, Scale: p.Scale}
+		}
+		if slices.Contains(strings.Split(p.Flags, ","), "bulk") {
+			m.Bulk = append(m.Bulk, p.PoolName)
 		}
 	}
 	return nil

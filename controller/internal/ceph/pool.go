@@ -3,6 +3,7 @@ package ceph
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -67,7 +68,11 @@ func (c *Client) createPool(ctx context.Context, s ceph.Step) error {
 	if _, there, err := c.pool(ctx, s.Name); err != nil || there {
 		return err
 	}
-	_, err := c.run(ctx, append([]string{"osd", "pool", "create", s.Name, "--size=" + strconv.Itoa(s.Value), "--bulk"}, sure(s)...)...)
+	args := []string{"osd", "pool", "create", s.Name, "--size=" + strconv.Itoa(s.Value)}
+	if s.Bulk {
+		args = append(args, "--bulk")
+	}
+	_, err := c.run(ctx, append(args, sure(s)...)...)
 	return err
 }
 
@@ -128,6 +133,16 @@ func (c *Client) setGroups(ctx context.Context, s ceph.Step) error {
 		return nil
 	}
 	_, err = c.run(ctx, "osd", "pool", "set", s.Name, "pg_autoscale_mode", s.Mode)
+	return err
+}
+
+// unsetBulk has a pool be none of those that hold most of the data.
+func (c *Client) unsetBulk(ctx context.Context, s ceph.Step) error {
+	m, err := c.dump(ctx)
+	if err != nil || !slices.Contains(m.Bulk, s.Name) {
+		return err
+	}
+	_, err = c.run(ctx, "osd", "pool", "set", s.Name, "bulk", "false")
 	return err
 }
 

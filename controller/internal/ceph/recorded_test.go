@@ -91,6 +91,7 @@ func TestFacts_recorded(t *testing.T) {
 			Pools:     []ceph.Pool{{Name: ".mgr", Size: 3, MinSize: 2}, {Name: "cephfs.meta", Size: 3, MinSize: 2}, {Name: "cephfs.data", Size: 3, MinSize: 2}},
 			Flags:     []string{"pglog_hardlimit", "purged_snapdirs", "recovery_deletes", "sortbitwise"},
 			HostFlags: map[string][]string{}, Domains: map[string]string{".mgr": "host", "cephfs.meta": "host", "cephfs.data": "host"}, Hosts: []string{"n0", "n1", "n2"}, RequireRelease: 20,
+			Bulk:   []string{"cephfs.data"},
 			Groups: map[string]ceph.PoolGroups{".mgr": {Count: 1, Scale: ceph.ScaleOff}, "cephfs.meta": {Count: 8, Scale: ceph.ScaleOff}, "cephfs.data": {Count: 8, Scale: ceph.ScaleOff}},
 		},
 		Groups: &ceph.Groups{Total: 17, Clean: 17},

@@ -19,7 +19,7 @@ var ErrNotTheirs = errors.New("no step of the monitors")
 func (c *Client) Do(ctx context.Context, s ceph.Step) error {
 	perform, known := map[ceph.Action]func(context.Context, ceph.Step) error{
 		ceph.RemoveMonitor: c.removeMonitor, ceph.RegisterOSD: c.register, ceph.OutOSD: c.place, ceph.InOSD: c.place, ceph.PurgeOSD: c.purge,
-		ceph.RemoveHost: c.removeHost, ceph.CreatePool: c.createPool, ceph.SetSize: c.setPool, ceph.SetMinSize: c.setPool, ceph.SetScale: c.setGroups, ceph.SetGroups: c.setGroups,
+		ceph.RemoveHost: c.removeHost, ceph.CreatePool: c.createPool, ceph.SetSize: c.setPool, ceph.SetMinSize: c.setPool, ceph.SetScale: c.setGroups, ceph.SetGroups: c.setGroups, ceph.UnsetBulk: c.unsetBulk,
 		ceph.SetNoOut: c.hostFlag, ceph.UnsetNoOut: c.hostFlag, ceph.RequireRelease: c.require, ceph.FailOver: c.failOver,
 	}[s.Do]
 	if !known {

@@ -125,7 +125,11 @@ func (c *Cluster) osdDump() any {
 		osds = append(osds, object{"osd": o.ID, "uuid": uuid, "up": number(o.Up), "in": number(o.In), "state": state})
 	}
 	for _, p := range c.Pools {
-		pools = append(pools, object{"pool_name": p.Name, "size": p.Size, "min_size": p.MinSize, "crush_rule": number(p.Domain == "osd"), "pg_num_target": max(1, p.Groups), "pg_autoscale_mode": cmp.Or(p.Scale, "on")})
+		names := "hashpspool"
+		if p.Bulk {
+			names += ",bulk"
+		}
+		pools = append(pools, object{"pool_name": p.Name, "flags_names": names, "size": p.Size, "min_size": p.MinSize, "crush_rule": number(p.Domain == "osd"), "pg_num_target": max(1, p.Groups), "pg_autoscale_mode": cmp.Or(p.Scale, "on")})
 	}
 	for host, set := range c.NoOut {
 		if set {

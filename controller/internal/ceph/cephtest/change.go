@@ -174,6 +174,10 @@ func (c *Cluster) setPool(args []string) (any, int, string) {
 		c.Pools[i].Scale = args[2]
 		return nil, 0, "set pool " + args[0]
 	}
+	if args[1] == "bulk" && slices.Contains([]string{"true", "false"}, args[2]) {
+		c.Pools[i].Bulk = args[2] == "true"
+		return nil, 0, "set pool " + args[0]
+	}
 	value, err := strconv.Atoi(args[2])
 	switch {
 	case err != nil || value < 1:

@@ -93,6 +93,8 @@ type Map struct {
 	HostFlags map[string][]string
 	// Groups are the placement groups of pools, by name; a pool of which nobody could read them is missing.
 	Groups map[string]PoolGroups
+	// Bulk are the pools that have the flag of that name: the autoscaler gives each its whole share of placement groups, whatever is in it.
+	Bulk []string
 	// Domains are what copies of a pool never share by its rule, such as host or osd; a pool of which nobody could read that, or that has a rule of another kind, is missing.
 	Domains map[string]string
 	// Hosts are those of the CRUSH map, with OSDs or without.

@@ -20,6 +20,8 @@ type PoolGroups struct {
 type Grouping struct {
 	// Pools that it is about; the others are left alone.
 	Pools []string
+	// Bulk are those of them that hold most of the data: they alone have the flag. The autoscaler multiplies the share of a pool with it by the bias of the pool, which for metadata is 4.
+	Bulk []string
 	// Scale is the mode of the autoscaler.
 	Scale string
 	// Disks is how many OSDs the table counts, if it chooses the numbers.
@@ -35,7 +37,8 @@ func LegacyGroups(disks, copies int) int {
 	return 100 * disks / 2 / copies
 }
 
-// plan has a pool get its placement groups. They change only while all of them are clean: each change moves data.
+// plan has a pool get its placement groups. They change only while all of them are clean: each change moves data. The flag goes first, whoever chooses: it moves nothing itself, and Ceph takes its time with
+// what follows from it.
 func (g Grouping) plan(p *Plan, pool string, copies int, f Facts) {
 	if !slices.Contains(g.Pools, pool) {
 		return
@@ -43,6 +46,8 @@ func (g Grouping) plan(p *Plan, pool string, copies int, f Facts) {
 	have, known := f.Map.Groups[pool]
 	want := LegacyGroups(g.Disks, copies)
 	switch {
+	case slices.Contains(f.Map.Bulk, pool) && !slices.Contains(g.Bulk, pool):
+		p.step(Step{Do: UnsetBulk, Name: pool, ID: -1, Why: "The pool holds little, and Ceph gives it as many placement groups as one that holds most of the data."})
 	case !known || have.Count < 1 || have.Scale == "":
 		p.wait("How many placement groups pool %s has cannot be read.", pool)
 	case have.Scale != g.Scale:

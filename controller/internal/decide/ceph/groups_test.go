@@ -28,7 +28,9 @@ func TestLegacyGroups(t *testing.T) {
 }
 
 func TestGrouping(t *testing.T) {
-	table := Grouping{Pools: []string{"meta", "data"}, Scale: ScaleOff, Disks: 3}
+	table := Grouping{Pools: []string{"meta", "data"}, Bulk: []string{"data"}, Scale: ScaleOff, Disks: 3}
+	scaled := Grouping{Pools: table.Pools, Bulk: table.Bulk, Scale: ScaleOn}
+	bulk := func(pools ...string) func(*Facts) { return func(f *Facts) { f.Map.Bulk = pools } }
 	for name, tt := range map[string]struct {
 		want         Grouping
 		have         map[string]PoolGroups
@@ -46,6 +48,13 @@ func TestGrouping(t *testing.T) {
 		"nobody knows how many there are":          {table, nil, nil, "", "placement groups pool meta has cannot"},
 		"nobody knows who chooses":                 {table, map[string]PoolGroups{"meta": {16, ""}, "data": {75, ScaleOff}}, nil, "", "cannot be read"},
 		"copies come first":                        {table, map[string]PoolGroups{"meta": {16, ScaleOn}}, func(f *Facts) { f.Map.Pools[0].MinSize = 0 }, "SetMinSize meta 1", ""},
+		"both pools have the flag":                 {scaled, map[string]PoolGroups{"meta": {64, ScaleOn}, "data": {64, ScaleOn}}, bulk("meta", "data"), "UnsetBulk meta", ""},
+		"the pool of data alone has the flag":      {scaled, map[string]PoolGroups{"meta": {16, ScaleOn}, "data": {64, ScaleOn}}, bulk("data"), "", ""},
+		"somebody took it off the data":            {scaled, map[string]PoolGroups{"meta": {16, ScaleOn}, "data": {64, ScaleOn}}, bulk(), "", ""},
+		"the table chooses, and the flag is there": {table, map[string]PoolGroups{"meta": {75, ScaleOff}, "data": {75, ScaleOff}}, bulk("meta", "data"), "UnsetBulk meta", ""},
+		"it goes before the table lets go":         {scaled, map[string]PoolGroups{"meta": {75, ScaleOff}, "data": {75, ScaleOff}}, bulk("meta", "data"), "UnsetBulk meta", ""},
+		"it goes while data move":                  {scaled, map[string]PoolGroups{"meta": {64, ScaleOn}, "data": {64, ScaleOn}}, func(f *Facts) { bulk("meta")(f); f.Groups.Clean-- }, "UnsetBulk meta", ""},
+		"the flag of a pool of somebody else":      {scaled, map[string]PoolGroups{"meta": {16, ScaleOn}, "data": {64, ScaleOn}}, bulk(".mgr", "other"), "", ""},
 		"the pool of the manager is nobody's here": {Grouping{Scale: ScaleOff, Disks: 3}, nil, nil, "", ""},
 	} {
 		f := facts([]Pool{{"meta", 2, 1}, {"data", 2, 1}}, up(1), up(2), up(3))

@@ -87,7 +87,7 @@ func (w Pools) create(p *Plan, name string, m Map) {
 	case places < w.Replicas:
 		p.wait("Pool %s waits for %d places for its copies; there are %d.", name, w.Replicas, places)
 	default:
-		p.step(Step{Do: CreatePool, Name: name, Value: w.Replicas, ID: -1, Why: "The Cluster has no such pool yet."})
+		p.step(Step{Do: CreatePool, Name: name, Value: w.Replicas, Bulk: slices.Contains(w.Grouping.Bulk, name), ID: -1, Why: "The Cluster has no such pool yet."})
 	}
 }
 

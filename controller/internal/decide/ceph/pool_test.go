@@ -67,8 +67,11 @@ func TestPlanPools(t *testing.T) {
 		if tt.change != nil {
 			tt.change(&f)
 		}
-		p := PlanPools(Pools{Names: []string{"meta", "data"}, Replicas: tt.replicas, Served: tt.served}, f)
+		p := PlanPools(Pools{Names: []string{"meta", "data"}, Replicas: tt.replicas, Served: tt.served, Grouping: Grouping{Bulk: []string{"data"}}}, f)
 		check(t, name, p, tt.want, tt.waits)
+		if len(p.Steps) > 0 && p.Steps[0].Bulk != (p.Steps[0].Do == CreatePool && p.Steps[0].Name == "data") {
+			t.Errorf("%s: bulk %t", name, p.Steps[0].Bulk)
+		}
 		if len(p.Steps) > 0 && p.Steps[0].Loses != tt.loses {
 			t.Errorf("%s: loses %q, want %q", name, p.Steps[0].Loses, tt.loses)
 		}

@@ -36,9 +36,10 @@ const (
 	CreatePool Action = "CreatePool"
 	SetSize    Action = "SetSize"
 	SetMinSize Action = "SetMinSize"
-	// SetScale says who chooses how many placement groups a pool has, SetGroups how many those are (the monitors').
+	// SetScale says who chooses how many placement groups a pool has, SetGroups how many those are, and UnsetBulk that it is none of those which hold most of the data (the monitors').
 	SetScale  Action = "SetScale"
 	SetGroups Action = "SetGroups"
+	UnsetBulk Action = "UnsetBulk"
 
 	// ReplaceOSD gives up an OSD that died. A person approves it, or the spec does for OSDs of which nothing can be lost: KeepOSD takes only that back.
 	ReplaceOSD Action = "ReplaceOSD"
@@ -72,8 +73,9 @@ type Step struct {
 	ID   int
 	UUID string
 	Path string
-	// Mode of the autoscaler.
+	// Mode of the autoscaler. Bulk: the pool that is made is to hold most of the data.
 	Mode string
+	Bulk bool
 	// Value is the size of a pool, how many placement groups it has, or a major version.
 	Value int
 	// Boot and Machine of the node whose clients are blocked, or let in.

@@ -264,7 +264,7 @@ func (v *View) legacyGroups() bool {
 // grouping is who chooses how many placement groups the pools of the filesystem have: Ceph, unless the spec or an option of it says otherwise. The table counts the OSDs that ran
 // and stay, whether they run now or not.
 func (v *View) grouping(f ceph.Facts) ceph.Grouping {
-	g := ceph.Grouping{Pools: []string{cephname.PoolMetadata, cephname.PoolData}, Scale: ceph.ScaleOn}
+	g := ceph.Grouping{Pools: []string{cephname.PoolMetadata, cephname.PoolData}, Bulk: []string{cephname.PoolData}, Scale: ceph.ScaleOn}
 	if !v.legacyGroups() {
 		modes := []string{ceph.ScaleOn, ceph.ScaleWarn, ceph.ScaleOff}
 		told := option.Monitors(v.wantedOptions(), "osd_pool_default_pg_autoscale_mode")

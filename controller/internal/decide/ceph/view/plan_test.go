@@ -69,7 +69,7 @@ func TestGrouping(t *testing.T) {
 			tt.change(&o)
 		}
 		got := bare(o).grouping(o.Ceph.Facts)
-		if got.Scale != tt.want.Scale || got.Disks != tt.want.Disks || !slices.Equal(got.Pools, []string{"quarry-metadata", "quarry-data"}) {
+		if got.Scale != tt.want.Scale || got.Disks != tt.want.Disks || !slices.Equal(got.Pools, []string{"quarry-metadata", "quarry-data"}) || !slices.Equal(got.Bulk, []string{"quarry-data"}) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

@@ -195,7 +195,7 @@ var actions = map[ceph.Action]string{
 	ceph.PrepareOSD: v1alpha1.ActionPrepareOSD, ceph.StartOSD: v1alpha1.ActionStartOSD, ceph.StopOSD: v1alpha1.ActionStopOSD, ceph.OutOSD: v1alpha1.ActionOutOSD,
 	ceph.InOSD: v1alpha1.ActionInOSD, ceph.PurgeOSD: v1alpha1.ActionPurgeOSD, ceph.ZapOSD: v1alpha1.ActionZapOSD, ceph.RemoveHost: v1alpha1.ActionRemoveHost,
 	ceph.CreatePool: v1alpha1.ActionChangePool, ceph.SetSize: v1alpha1.ActionChangePool, ceph.SetMinSize: v1alpha1.ActionChangePool,
-	ceph.SetScale: v1alpha1.ActionChangePool, ceph.SetGroups: v1alpha1.ActionChangePool,
+	ceph.SetScale: v1alpha1.ActionChangePool, ceph.SetGroups: v1alpha1.ActionChangePool, ceph.UnsetBulk: v1alpha1.ActionChangePool,
 	ceph.SetNoOut: v1alpha1.ActionSetNoOut, ceph.UnsetNoOut: v1alpha1.ActionUnsetNoOut, ceph.ReplaceDaemon: v1alpha1.ActionReplaceDaemon,
 	ceph.RequireRelease: v1alpha1.ActionRequireRelease, ceph.ReplaceOSD: v1alpha1.ActionReplaceOSD, ceph.KeepOSD: v1alpha1.ActionKeepOSD,
 	ceph.AdoptMonitor: v1alpha1.ActionAdoptMonitor, ceph.FailOver: v1alpha1.ActionFailOver,
