@@ -147,6 +147,25 @@ func (v *View) kept(u osdrecord.Suspect) bool {
 // mapped reports whether Ceph says now which OSDs it has.
 func (v *View) mapped() bool { return v.seen.Current && v.seen.Ceph != nil && v.seen.Ceph.Map != nil }
 
+// lastHealth is how Ceph said last that it is; empty if it never did. A controller that starts anew knows it from the status until it has asked.
+func (v *View) lastHealth() string {
+	if t := v.seen.Ceph; t != nil && t.Health != "" {
+		return t.Health
+	}
+	if s := v.seen.Cluster.Status.Ceph; s != nil {
+		return s.Health
+	}
+	return ""
+}
+
+// atLast adds to a message how Ceph said last that it is.
+func (v *View) atLast() string {
+	if last := v.lastHealth(); last != "" {
+		return " At last it was " + last + "."
+	}
+	return ""
+}
+
 // holds says whether a host without anything on record holds data: an OSD that is on no record, or may be one.
 func (v *View) holds(host string) nodestate.Data {
 	if noted.Is(v.seen.Cluster, v1alpha1.AnnotationCephRemoved) {

@@ -33,11 +33,10 @@ func (v *View) Whole([]backend.HostHealth) backend.Whole {
 		w.Wake = asking
 	}
 	w.Facts = []metav1.Condition{v.monitorsReady(), v.filesystem(), v.volumesPresent()}
-	healthy := v.healthy()
-	if healthy.Reason == v1alpha1.ReasonCephError {
+	// Groups that serve nothing are told as an error as well, and Ceph itself only warns of them. What it said last stands until it says something else.
+	w.Failing = served && v.lastHealth() == "HEALTH_ERR"
+	if healthy := v.healthy(); healthy.Reason == v1alpha1.ReasonCephError {
 		w.Facts = append(w.Facts, healthy)
-		// Groups that serve nothing are told as an error as well, and Ceph itself only warns of them.
-		w.Failing = served && v.seen.Ceph.Health == "HEALTH_ERR"
 	} else {
 		w.Warnings = append(w.Warnings, healthy)
 	}
@@ -150,10 +149,10 @@ func (v *View) healthy() metav1.Condition {
 	const t = v1alpha1.ConditionCephHealthy
 	told := v.seen.Ceph
 	if told == nil || told.Health == "" {
-		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "Ceph has not said yet how it is.")
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonPending, "Ceph has not said yet how it is."+v.atLast())
 	}
 	if v.old() {
-		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonCephUnreachable, "Nobody can say now how Ceph is. At last it was "+told.Health+"."+v.stale())
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonCephUnreachable, "Nobody can say now how Ceph is."+v.atLast()+v.stale())
 	}
 	text := told.Health
 	if len(told.Checks) > 0 {

@@ -48,22 +48,36 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// TestWhole_failing: a Cluster that served has failed while Ceph says so now. A risk that its spec asks for is no warning.
+// TestWhole_failing: a Cluster that served has failed while Ceph says so, or said so last. A risk that its spec asks for is no warning.
 func TestWhole_failing(t *testing.T) {
+	silent := func(o *Observation) {
+		o.Current, o.Asking, o.Now = false, "The monitors do not answer.", o.Now.Add(time.Hour)
+	}
+	// unasked is a controller that starts anew: all that it knows is in the status.
+	unasked := func(health string) func(*Observation) {
+		return func(o *Observation) {
+			o.Current, o.Asking, o.Ceph, o.Cluster.Status.Ceph = false, BeingAsked, nil, &v1alpha1.CephStatus{Health: health}
+		}
+	}
 	for name, tt := range map[string]struct {
 		health string
 		checks []string
 		change func(*Observation)
 		want   bool
 	}{
-		"it is well":                 {"HEALTH_OK", nil, nil, false},
-		"it warns":                   {"HEALTH_WARN", []string{"OSD_DOWN: 1 osds down"}, nil, false},
-		"groups that serve nothing":  {"HEALTH_WARN", []string{"PG_AVAILABILITY: 9 pgs inactive"}, nil, false},
-		"it has failed":              {"HEALTH_ERR", nil, nil, true},
-		"the filesystem is not made": {"HEALTH_ERR", nil, func(o *Observation) { delete(o.Cluster.Annotations, v1alpha1.AnnotationCephServed) }, false},
-		"it does not answer": {"HEALTH_ERR", nil, func(o *Observation) {
-			o.Current, o.Asking, o.Now = false, "The monitors do not answer.", o.Now.Add(time.Hour)
-		}, false},
+		"it is well":                             {"HEALTH_OK", nil, nil, false},
+		"it warns":                               {"HEALTH_WARN", []string{"OSD_DOWN: 1 osds down"}, nil, false},
+		"groups that serve nothing":              {"HEALTH_WARN", []string{"PG_AVAILABILITY: 9 pgs inactive"}, nil, false},
+		"it has failed":                          {"HEALTH_ERR", nil, nil, true},
+		"the filesystem is not made":             {"HEALTH_ERR", nil, func(o *Observation) { delete(o.Cluster.Annotations, v1alpha1.AnnotationCephServed) }, false},
+		"it had failed, and does not answer":     {"HEALTH_ERR", nil, silent, true},
+		"it warned, and does not answer":         {"HEALTH_WARN", []string{"PG_AVAILABILITY: 9 pgs inactive"}, silent, false},
+		"it was well, and does not answer":       {"HEALTH_OK", nil, silent, false},
+		"it had failed, and was not asked since": {"", nil, unasked("HEALTH_ERR"), true},
+		"it was well, and was not asked since":   {"", nil, unasked("HEALTH_OK"), false},
+		"it never said anything":                 {"", nil, unasked(""), false},
+		"it does not say how it is any more":     {"", nil, func(o *Observation) { o.Cluster.Status.Ceph = &v1alpha1.CephStatus{Health: "HEALTH_ERR"} }, true},
+		"it is well again":                       {"HEALTH_OK", nil, func(o *Observation) { o.Cluster.Status.Ceph = &v1alpha1.CephStatus{Health: "HEALTH_ERR"} }, false},
 	} {
 		o := joined(v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{Replicas: 1}})
 		o.Ceph.Health, o.Ceph.Checks, o.Ceph.Map.Pools = tt.health, tt.checks, []ceph.Pool{{Name: "p", Size: 1}}
@@ -71,6 +85,10 @@ func TestWhole_failing(t *testing.T) {
 			tt.change(&o)
 		}
 		w := New(o).Whole(nil)
+		i := slices.IndexFunc(w.Warnings, func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionCephHealthy })
+		if w.Failing && i >= 0 && !strings.Contains(w.Warnings[i].Message, "At last it was HEALTH_ERR.") {
+			t.Errorf("%s: it is not told how Ceph was at last: %q", name, w.Warnings[i].Message)
+		}
 		copies := func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionCopiesSafe }
 		if w.Failing != tt.want || !slices.ContainsFunc(w.Risks, copies) || slices.ContainsFunc(w.Warnings, copies) {
 			t.Errorf("%s: failing %t, risks %+v", name, w.Failing, w.Risks)
