@@ -202,6 +202,14 @@ var actions = map[ceph.Action]string{
 	ceph.BlockClient: v1alpha1.ActionBlockClient, ceph.UnblockClient: v1alpha1.ActionUnblockClient,
 }
 
+// stores are the monitors whose data a host has, by the record of its Member.
+func stores(r v1alpha1.MemberCeph) []string {
+	if r.Monitor == nil {
+		return r.Swept
+	}
+	return slices.Concat(r.Swept, []string{r.Monitor.Name})
+}
+
 // sweepOne has a pod remove the data of a monitor, and tells of one that does not start.
 func (v *View) sweepOne(p *plan, m *v1alpha1.Member, name, why string) {
 	s := v.whole(v1alpha1.ActionRemoveDaemon, "", why)

@@ -174,12 +174,14 @@ func (v *View) unlisted() bool {
 	return t != nil && v.seen.Current && t.Subvolumes == nil && t.At.Before(v.seen.Cluster.DeletionTimestamp.Time)
 }
 
-// clear gives the disks back clean, and then removes the data of the monitors.
+// clear gives the disks back clean, and then removes the data of the monitors. These stay on all hosts while a disk of any host is on record: nothing reads the disks without them. One of a host that was
+// declared lost, and does not answer, holds nothing.
 func (v *View) clear(p *plan) {
+	held := false
 	for _, n := range v.nodes() {
-		m := v.member(n)
-		r := record(m)
-		for _, o := range r.OSDs {
+		m, f := v.member(n), v.Facts(n)
+		for _, o := range record(m).OSDs {
+			held = held || !backend.Lost(m) || f.Up || f.TooEarly
 			verdict := v.seen.Verdicts[o.UUID]
 			d, there := osdrecord.Device(v.seen.Nodes[n], o)
 			s := v.offRecord(m, o, "The disk is clean.")
@@ -193,8 +195,15 @@ func (v *View) clear(p *plan) {
 				p.step(s)
 			}
 		}
-		if len(r.OSDs) == 0 && (r.Monitor != nil || len(r.Swept) > 0) {
-			for _, name := range slices.Concat(r.Swept, monitorOf(r)) {
+	}
+	for _, n := range v.nodes() {
+		m := v.member(n)
+		for _, name := range stores(record(m)) {
+			switch {
+			case len(record(m).OSDs) > 0:
+			case held:
+				p.wait("The data of monitor %s on %s stay until every disk is given back.", name, n)
+			default:
 				v.sweepOne(p, m, name, "The data of the monitor are removed.")
 			}
 		}
@@ -279,13 +288,6 @@ func (v *View) monitorStays(name string) string {
 		return "it is one of the monitors of the Ceph cluster."
 	}
 	return ""
-}
-
-func monitorOf(r v1alpha1.MemberCeph) []string {
-	if r.Monitor == nil {
-		return nil
-	}
-	return []string{r.Monitor.Name}
 }
 
 func or(text, other string) string {

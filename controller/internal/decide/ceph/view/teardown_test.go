@@ -121,6 +121,62 @@ func TestTearDown_sweep(t *testing.T) {
 	}
 }
 
+// TestTearDown_sweepsLast: the data of monitors stay on every host while a disk of any host is on record, unless a person said that the host of the disk is lost.
+func TestTearDown_sweepsLast(t *testing.T) {
+	device := []decide.Device{{Path: "/dev/sdb", KernelName: "sdb", SizeBytes: 1 << 40, Type: "disk"}}
+	on := decide.Node{Agent: decide.AgentUp, Devices: device}
+	for name, tt := range map[string]struct {
+		node decide.Node
+		// kind is what is on the disk of the other host; nil where nobody said.
+		kind  *osd.Kind
+		lost  bool
+		swept bool
+	}{
+		"its disk carries the OSD":               {on, new(osd.Ready), false, false},
+		"its disk is clean, and still on record": {on, new(osd.Empty), false, false},
+		"its disk cannot be read":                {on, new(osd.Unknown), false, false},
+		"it is off":                              {decide.Node{Agent: decide.AgentUnreachable}, nil, false, false},
+		"it is off, and lost":                    {decide.Node{Agent: decide.AgentUnreachable}, nil, true, true},
+		"it is lost, and its agent may come":     {decide.Node{Agent: decide.AgentConnecting}, nil, true, false},
+		"it is lost, and back with its disk":     {on, new(osd.Ready), true, false},
+		"it is lost, and answers without a disk": {decide.Node{Agent: decide.AgentUp}, nil, true, false},
+	} {
+		o := deleted(nil, osd.Ready, map[string]string{v1alpha1.AnnotationCephRemoved: "u"})
+		other := o.World.Members[0].DeepCopy()
+		other.Name, other.UID, other.Spec.Node = "files.n2", "m2", "n2"
+		if tt.lost {
+			other.Spec.Lost = string(other.UID)
+		}
+		other.Spec.Ceph.Monitor = &v1alpha1.MemberMonitor{Name: "b"}
+		o.World.Members[0].Spec.Ceph = &v1alpha1.MemberCeph{Monitor: &v1alpha1.MemberMonitor{Name: "a"}, Swept: []string{"c"}}
+		o.World.Members = append(o.World.Members, other)
+		o.Nodes = map[string]decide.Node{"n1": {Agent: decide.AgentUp}, "n2": tt.node}
+		if delete(o.Verdicts, diskUUID); tt.kind != nil {
+			o.Verdicts[diskUUID] = osd.Verdict{Kind: *tt.kind}
+		}
+		sweeps := func() (out []string) {
+			v := New(o)
+			for _, s := range v.plan.steps {
+				if s.Daemon.Kind == cephname.DaemonSweep {
+					out = append(out, s.Daemon.ID)
+				}
+			}
+			if waits := strings.Join(v.plan.waits, " "); strings.Contains(waits, "The data of monitor a on n1 stay until every disk is given back.") == (len(out) > 0) {
+				t.Errorf("%s: it removes those of %q, and waits for %q", name, out, waits)
+			}
+			return out
+		}
+		if got := sweeps(); tt.swept && !slices.Equal(got, []string{"c", "a"}) || !tt.swept && len(got) > 0 {
+			t.Errorf("%s: the data of %q are removed", name, got)
+		}
+		// Once the disk is off the record, those of all go.
+		other.Spec.Ceph.OSDs = nil
+		if got := sweeps(); !slices.Equal(got, []string{"c", "a", "b"}) {
+			t.Errorf("%s, off the record: the data of %q are removed", name, got)
+		}
+	}
+}
+
 func TestServe_writesALostRecordAgain(t *testing.T) {
 	o := deleted(&Told{Filesystem: ceph.Yes, Group: ceph.Yes}, osd.Ready, nil)
 	o.Workloads.Daemons = []Workload{{Kind: cephname.DaemonMetadata, ID: "h1", Node: "n1"}}
