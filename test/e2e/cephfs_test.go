@@ -131,7 +131,7 @@ func shareVolume(t *testing.T, c *v1alpha1.Cluster) {
 	})
 }
 
-// TestCephFSForeignOsdIsRefused: a disk of another Ceph cluster is left alone, even if somebody zeroed both of its ends.
+// TestCephFSForeignOsdIsRefused: a disk of another Ceph cluster is left alone, even if somebody zeroed both of its ends, by a Cluster that takes every clean disk, whenever it comes.
 func TestCephFSForeignOsdIsRefused(t *testing.T) {
 	needCeph(t)
 	image := newImage(t, "foreign", 2<<30)
@@ -156,7 +156,9 @@ func TestCephFSForeignOsdIsRefused(t *testing.T) {
 	}
 	refused()
 	slot := string(slotOf(t, d))
-	c := startCeph(t, "foreign", nodes...)
+	c := newCephCluster(t, "foreign", nodes...)
+	c.Spec.Devices.Hotplug = true
+	runCeph(t, c)
 	if devices := devicesOf(t, c.Name)[nodes[0]]; len(devices) == 0 || slices.Contains(devices, slot) {
 		t.Errorf("%s is a device of the Cluster, or there is none: %v", slot, devices)
 	}
@@ -176,5 +178,8 @@ func TestCephFSForeignOsdIsRefused(t *testing.T) {
 	time.Sleep(20 * time.Second)
 	if h, err := healthOf(t.Context(), c); err != nil || h.OSDMap.Total != 6 || checksum(t, image) != before {
 		t.Errorf("with zeroed ends: %+v, %v", h, err)
+	}
+	if devices := devicesOf(t, c.Name)[nodes[0]]; len(devices) != 2 || slices.Contains(devices, string(slotOf(t, d))) {
+		t.Errorf("with zeroed ends %s is a device of the Cluster, or others are: %v", slotOf(t, d), devices)
 	}
 }
