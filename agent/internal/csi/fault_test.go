@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"quarry.storage/quarry/agent/internal/csi/csitest"
+	"quarry.storage/quarry/pkg/csirpc"
 )
 
 // TestNode_diesBeforeEveryEffect kills the agent before each of its effects in turn, and repeats the call: the end is the same.
@@ -80,5 +81,19 @@ func TestNode_busyVolumeIsAborted(t *testing.T) {
 	wantCode(t, err, codes.Aborted)
 	close(leave)
 	must(t, <-done)
+	must(t, c.stage(t, handle, filesystem("ext4")))
+}
+
+// TestNode_sharedLock: whoever removes volumes has the locks of the driver, and keeps a volume from being made ready.
+func TestNode_sharedLock(t *testing.T) {
+	host, id := csitest.NewHost(kubeletDir(t)), csitest.ID("pvc-1")
+	host.Add(id, gib)
+	cfg := host.Config()
+	cfg.Locks = &csirpc.Locks{}
+	c, handle := startConfig(t, host, cfg), id.String()
+	unlock, err := cfg.Locks.TryLock(handle)
+	must(t, err)
+	wantCode(t, c.stage(t, handle, filesystem("ext4")), codes.Aborted)
+	unlock()
 	must(t, c.stage(t, handle, filesystem("ext4")))
 }

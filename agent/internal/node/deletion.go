@@ -42,8 +42,13 @@ const (
 
 // changeClosed is changeVolume that waits a moment for whoever has the volume open.
 func (e *Engine) changeClosed(ctx context.Context, want volume.Spec, decide volume.Decide) (volume.Plan, error) {
+	return onceClosed(ctx, func() (volume.Plan, error) { return e.changeVolume(ctx, want, decide) })
+}
+
+// onceClosed tries a change until nobody has the volume open any more, for a moment.
+func onceClosed(ctx context.Context, change func() (volume.Plan, error)) (volume.Plan, error) {
 	for end := time.Now().Add(openPatience); ; {
-		p, err := e.changeVolume(ctx, want, decide)
+		p, err := change()
 		if !errors.Is(err, plan.ErrOpen) || time.Now().After(end) {
 			return p, err
 		}
@@ -64,7 +69,7 @@ const discardPatience = 20 * time.Second
 func (e *Engine) discard(ctx context.Context, want volume.Spec) error {
 	p, err := e.discarding(ctx, want)
 	switch log := logr.FromContextOrDiscard(ctx); {
-	case err != nil && len(p.Steps) == 0, ctx.Err() != nil, errors.Is(err, plan.ErrOpen), errors.Is(err, plan.ErrInUse):
+	case err != nil && len(p.Steps) == 0, ctx.Err() != nil, errors.Is(err, plan.ErrOpen), errors.Is(err, plan.ErrInUse), errors.Is(err, plan.ErrBusy):
 		// Nothing was tried, or somebody has it open or is about to: the same speaks against the removal.
 		return cmp.Or(err, ctx.Err())
 	case err != nil:
@@ -101,18 +106,20 @@ func (e *Engine) discard(ctx context.Context, want volume.Spec) error {
 }
 
 // discarding marks a volume before its first discard. A call that makes the volume ready for a pod meanwhile has looked for the mark before, and may mount it
-// afterwards: while there is one, nothing is marked. Later ones see the mark.
+// afterwards: while there is one, nothing is marked. Later ones see the mark. Whoever takes the volume away from a pod works between two tries.
 func (e *Engine) discarding(ctx context.Context, want volume.Spec) (p volume.Plan, err error) {
-	if e.cfg.Uses != nil {
-		unlock, err := e.cfg.Uses.TryLock(want.ID)
-		if err != nil {
-			return volume.Plan{}, fmt.Errorf("volume %s in group %s is being made ready for a pod, or taken away from one: %w", want.Name, want.Group, plan.ErrBusy)
+	_, err = onceClosed(ctx, func() (volume.Plan, error) {
+		if e.cfg.Uses != nil {
+			unlock, err := e.cfg.Uses.TryLock(want.ID)
+			if err != nil {
+				return volume.Plan{}, fmt.Errorf("volume %s in group %s is being made ready for a pod, or taken away from one: %w", want.Name, want.Group, plan.ErrBusy)
+			}
+			defer unlock()
 		}
-		defer unlock()
-	}
-	_, err = e.changeClosed(ctx, want, func(seen plan.Snapshot, want volume.Spec) (_ volume.Plan, err error) {
-		p, err = volume.Discarding(seen, want)
-		return p, err
+		return e.changeVolume(ctx, want, func(seen plan.Snapshot, want volume.Spec) (_ volume.Plan, err error) {
+			p, err = volume.Discarding(seen, want)
+			return p, err
+		})
 	})
 	return p, err
 }

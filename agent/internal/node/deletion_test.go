@@ -67,13 +67,33 @@ func TestEngine_DeleteVolume_waitsForAShortLook(t *testing.T) {
 	})
 }
 
-// TestEngine_DeleteVolume_isNotBegunWhileTheVolumeIsMadeReady: a call that has looked at a volume, and did not see the mark, may be about to mount it.
+// watchedUses are locks that tell which commands were run while one was held.
+type watchedUses struct {
+	csirpc.Locks
+	fake *run.Fake
+	held []string
+}
+
+func (u *watchedUses) TryLock(handle string) (func(), error) {
+	unlock, err := u.Locks.TryLock(handle)
+	before := len(u.fake.Calls())
+	return func() {
+		for _, c := range u.fake.Calls()[before:] {
+			u.held = append(u.held, strings.Join(c.Args, " "))
+		}
+		unlock()
+	}, err
+}
+
+// TestEngine_DeleteVolume_isNotBegunWhileTheVolumeIsMadeReady: a call that has looked at a volume, and did not see the mark, may be about to mount it. Such
+// a call does not begin while the mark is written.
 func TestEngine_DeleteVolume_isNotBegunWhileTheVolumeIsMadeReady(t *testing.T) {
 	want := volume.Spec{Group: "vg", OwnerUID: "uid", Name: "v", ID: "n1/vg/v", Discard: true}
-	e, fake, _ := lvmEngine(t, []plan.Volume{{Name: "v", ID: want.ID, UUID: "lv-uuid", SizeBytes: 4 << 20, Active: true}})
-	var uses csirpc.Locks
-	e.cfg.Uses = &uses
-	staged, err := uses.TryLock(want.ID)
+	e, fake, _ := lvmEngine(t, []plan.Volume{{Name: "v", ID: want.ID, UUID: "lv-uuid", SizeBytes: 4 << 20, Active: true}},
+		report(ownerTag, row(want.ID)), failed("VG vg metadata too large"), said("successfully removed"))
+	uses := &watchedUses{fake: fake}
+	e.cfg.Uses = uses
+	staged, err := uses.Locks.TryLock(want.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,14 +101,16 @@ func TestEngine_DeleteVolume_isNotBegunWhileTheVolumeIsMadeReady(t *testing.T) {
 		t.Errorf("%v, commands %v", err, fake.Calls())
 	}
 	staged()
-	// It is begun now: the first command marks the volume, and is refused here.
-	if err := e.DeleteVolume(t.Context(), want); errors.Is(err, plan.ErrBusy) || len(fake.Calls()) == 0 {
-		t.Errorf("%v, commands %v", err, fake.Calls())
+	err = e.DeleteVolume(t.Context(), want)
+	if marks := slices.ContainsFunc(uses.held, func(c string) bool { return strings.Contains(c, "--addtag "+plan.TagRemoving) }); err != nil || !marks {
+		t.Errorf("%v; commands while the volume could not be made ready: %q", err, uses.held)
 	}
-	if staged, err = uses.TryLock(want.ID); err != nil {
+	if slices.ContainsFunc(uses.held, func(c string) bool { return strings.HasPrefix(c, "lvremove") }) {
+		t.Errorf("the volume is locked longer than for the mark: %q", uses.held)
+	}
+	if _, err := uses.Locks.TryLock(want.ID); err != nil {
 		t.Error(err)
 	}
-	staged()
 }
 
 // TestEngine_DeleteVolume_marksOnlyWhatIsClosed: what is remembered of a volume may be of before its use. One that somebody has open by now gets no tag

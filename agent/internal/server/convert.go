@@ -45,10 +45,10 @@ func toDevice(s plan.Snapshot, d plan.Device, p plan.Policy) *agentv1.Device {
 }
 
 // toGroups converts the groups that carry our tag.
-func toGroups(s plan.Snapshot) []*agentv1.VolumeGroup {
-	out := make([]*agentv1.VolumeGroup, 0, len(s.Groups))
-	for _, g := range s.Groups {
-		out = append(out, toGroup(g))
+func (s *Server) toGroups(seen plan.Snapshot) []*agentv1.VolumeGroup {
+	out := make([]*agentv1.VolumeGroup, 0, len(seen.Groups))
+	for _, g := range seen.Groups {
+		out = append(out, s.toGroup(g))
 	}
 	return out
 }
@@ -68,12 +68,12 @@ var accesses = map[plan.Access]agentv1.VolumeGroupAccess{
 	plan.AccessOther: agentv1.VolumeGroupAccess_VOLUME_GROUP_ACCESS_OTHER,
 }
 
-func toGroup(g plan.Group) *agentv1.VolumeGroup {
+func (s *Server) toGroup(g plan.Group) *agentv1.VolumeGroup {
 	out := &agentv1.VolumeGroup{
 		Name: g.Name, Uuid: g.UUID, OwnerUid: g.OwnerUID, SizeBytes: g.SizeBytes, FreeBytes: g.FreeBytes,
 		ExtentBytes: g.ExtentBytes, LogicalVolumes: names(g), Partial: g.Partial, ThinPools: toPools(g), PartialVolumes: g.Lost(),
 		Access: accesses[g.Access], SystemId: g.SystemID, Zeroing: toZeroing(g), StaleVolumes: g.AllStale(),
-		MistaggedVolumes: volume.Mistagged(g), RemovingVolumes: volume.Removing(g),
+		OtherIds: volume.OtherIDs(s.cfg.NodeName, g), RemovingVolumes: volume.Removing(g),
 	}
 	if g.Moving != nil {
 		out.MovingBytes, out.MovingFrom, out.MoveLeft = g.Moving.Bytes, g.MovingFrom(), g.MoveLeft()

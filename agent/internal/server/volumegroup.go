@@ -39,7 +39,7 @@ func (s *volumeGroupService) ListVolumeGroups(
 	if err := reported(seen); err != nil {
 		return nil, err
 	}
-	return &agentv1.ListVolumeGroupsResponse{Groups: toGroups(seen)}, nil
+	return &agentv1.ListVolumeGroupsResponse{Groups: s.toGroups(seen)}, nil
 }
 
 // reported is the error of a call that lists all while LVM cannot report a group that may be ours.
@@ -57,7 +57,7 @@ func (s *volumeGroupService) WatchVolumeGroups(
 	out := onlyChanges[*agentv1.WatchVolumeGroupsResponse]{send: stream.Send}
 	return s.node.Follow(stream.Context(), func(v node.View) error {
 		return out.pass(&agentv1.WatchVolumeGroupsResponse{
-			Groups: toGroups(v.Snapshot), Error: v.Snapshot.Unknown(), Unknown: toUnknown(v.Snapshot),
+			Groups: s.toGroups(v.Snapshot), Error: v.Snapshot.Unknown(), Unknown: toUnknown(v.Snapshot),
 			HidingDevices: plan.Hiding(v.Snapshot, s.node.Policy()),
 		})
 	})
@@ -75,7 +75,7 @@ func (s *volumeGroupService) EnsureVolumeGroup(
 	if err != nil {
 		return nil, err
 	}
-	return &agentv1.EnsureVolumeGroupResponse{Group: toGroup(group)}, nil
+	return &agentv1.EnsureVolumeGroupResponse{Group: s.toGroup(group)}, nil
 }
 
 // ReduceVolumeGroup takes devices out of the group.
@@ -92,7 +92,7 @@ func (s *volumeGroupService) ReduceVolumeGroup(
 	}
 	resp := &agentv1.ReduceVolumeGroupResponse{Notes: notes}
 	if group != nil {
-		resp.Group = toGroup(*group)
+		resp.Group = s.toGroup(*group)
 	}
 	return resp, nil
 }
@@ -113,7 +113,7 @@ func (s *volumeGroupService) ForgetMissingDevice(
 	if err != nil {
 		return nil, err
 	}
-	return &agentv1.ForgetMissingDeviceResponse{Group: toGroup(group)}, nil
+	return &agentv1.ForgetMissingDeviceResponse{Group: s.toGroup(group)}, nil
 }
 
 // MoveExtents moves extents off a device to the other devices of the group.
@@ -131,7 +131,7 @@ func (s *volumeGroupService) MoveExtents(ctx context.Context, req *agentv1.MoveE
 	if err != nil {
 		return nil, err
 	}
-	return &agentv1.MoveExtentsResponse{Group: toGroup(group)}, nil
+	return &agentv1.MoveExtentsResponse{Group: s.toGroup(group)}, nil
 }
 
 // RemoveVolumeGroup removes the group and leaves its devices clean.
@@ -161,7 +161,7 @@ func (s *volumeGroupService) StampVolumeGroup(
 	if err != nil {
 		return nil, err
 	}
-	return &agentv1.StampVolumeGroupResponse{Group: toGroup(group)}, nil
+	return &agentv1.StampVolumeGroupResponse{Group: s.toGroup(group)}, nil
 }
 
 // ImportVolumeGroup makes a group of another node this node's.
@@ -187,7 +187,7 @@ func (s *volumeGroupService) ImportVolumeGroup(
 	if err != nil {
 		return nil, err
 	}
-	return &agentv1.ImportVolumeGroupResponse{Group: toGroup(group)}, nil
+	return &agentv1.ImportVolumeGroupResponse{Group: s.toGroup(group)}, nil
 }
 
 // claimRequest is what the requests for the system ID of a group have in common.

@@ -72,7 +72,7 @@ func groupOf(g *agentv1.VolumeGroup) decide.Group {
 		Name: g.GetName(), UUID: g.GetUuid(), OwnerUID: g.GetOwnerUid(), SizeBytes: g.GetSizeBytes(), FreeBytes: g.GetFreeBytes(),
 		ExtentBytes: g.GetExtentBytes(), Volumes: g.GetLogicalVolumes(), Partial: g.GetPartial(), Pools: poolsOf(g.GetThinPools()),
 		PartialVolumes: g.GetPartialVolumes(), StaleVolumes: g.GetStaleVolumes(),
-		MistaggedVolumes: g.GetMistaggedVolumes(), RemovingVolumes: g.GetRemovingVolumes(),
+		OtherIDs: g.GetOtherIds(), RemovingVolumes: g.GetRemovingVolumes(),
 		Unstamped: g.GetAccess() == agentv1.VolumeGroupAccess_VOLUME_GROUP_ACCESS_NONE, SystemID: g.GetSystemId(),
 	}
 	for _, p := range g.GetPhysicalVolumes() {

@@ -95,7 +95,7 @@ func (d osdDump) parse() (ceph.Map, error) {
 		// Of an OSD that is not told of nobody may think that it was forgotten.
 		return ceph.Map{}, fmt.Errorf("osd dump does not tell of OSDs or pools")
 	}
-	m := ceph.Map{Flags: d.FlagsSet, HostFlags: d.CrushNodeFlags, RequireRelease: release, Groups: map[string]ceph.PoolGroups{}, Domains: map[string]string{}}
+	m := ceph.Map{Flags: flags(d.FlagsSet), HostFlags: d.CrushNodeFlags, RequireRelease: release, Groups: map[string]ceph.PoolGroups{}, Domains: map[string]string{}}
 	if err := d.pools(&m); err != nil {
 		return ceph.Map{}, err
 	}
@@ -267,4 +267,18 @@ func (c *Client) okToStop(ctx context.Context, ids ...int) (ceph.Answer, error) 
 		return ceph.Yes, nil
 	}
 	return ceph.No, nil
+}
+
+// flags are those that are set, by the names by which they are set. Ceph sets two for "pause", and takes neither name in a command.
+func flags(set []string) []string {
+	var out []string
+	for _, f := range set {
+		if f == "pauserd" || f == "pausewr" {
+			f = "pause"
+		}
+		if !slices.Contains(out, f) {
+			out = append(out, f)
+		}
+	}
+	return out
 }

@@ -228,9 +228,10 @@ type Group struct {
 	PartialVolumes []string
 	// StaleVolumes are the active ones whose devices lead to a disk that dropped off, even if it is back, ordered. Older agents name none.
 	StaleVolumes []string
-	// MistaggedVolumes have the name of a volume and not its id, and of RemovingVolumes the removal has begun: no pod is shown one. Both are ordered.
-	// Older agents name none.
-	MistaggedVolumes, RemovingVolumes []string
+	// OtherIDs are the ids of volumes by their names, where an id is not what the names of node, group and volume make now; empty for none. RemovingVolumes
+	// are those whose removal has begun, ordered. Older agents tell of none.
+	OtherIDs        map[string]string
+	RemovingVolumes []string
 	// Moving is the move of extents that is under way in it, or that was cut off; nil when there is none.
 	Moving *Moving
 	// Pools are its thin pools of ours, ordered by name.

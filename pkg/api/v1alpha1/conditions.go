@@ -131,7 +131,7 @@ const (
 	ReasonStepFailed         = "StepFailed"
 	ReasonPartial            = "VolumeGroupPartial"
 	ReasonVolumeStale        = "VolumeStale"
-	ReasonVolumeWithheld     = "VolumeWithheld"
+	ReasonVolumeUnusable     = "VolumeUnusable"
 	ReasonMoveUnfinished     = "MoveUnfinished"
 	ReasonVolumeGroupLost    = "VolumeGroupLost"
 	ReasonVolumeLost         = "VolumeLost"

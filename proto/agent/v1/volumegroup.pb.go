@@ -1165,12 +1165,15 @@ type VolumeGroup struct {
 	// Why the agent does not finish a move that was cut off, and what a person does, one sentence; empty when there is none, and when the agent
 	// finishes it by itself. Agents of before this field say nothing.
 	MoveLeft string `protobuf:"bytes,18,opt,name=move_left,json=moveLeft,proto3" json:"move_left,omitempty"`
-	// Names of the logical volumes that no pod is shown, ordered: with the name of a volume of ours and without its id, or with that of another volume;
-	// and of those whose removal has begun, so that a part of what they held may be gone. Agents of before these fields name none.
-	MistaggedVolumes []string `protobuf:"bytes,19,rep,name=mistagged_volumes,json=mistaggedVolumes,proto3" json:"mistagged_volumes,omitempty"`
-	RemovingVolumes  []string `protobuf:"bytes,20,rep,name=removing_volumes,json=removingVolumes,proto3" json:"removing_volumes,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The ids of logical volumes that have the name of a volume of ours, by that name, where the id is not the name of the node, of the group and of the
+	// volume of now: empty for one without an id, that of before where the group was renamed or its disks came from another node. A volume is used under its id
+	// alone. Agents of before this field tell of none.
+	OtherIds map[string]string `protobuf:"bytes,19,rep,name=other_ids,json=otherIds,proto3" json:"other_ids,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Names of the logical volumes whose removal has begun, ordered: a part of what they held may be gone, and nobody may use them. Agents of before this
+	// field name none.
+	RemovingVolumes []string `protobuf:"bytes,20,rep,name=removing_volumes,json=removingVolumes,proto3" json:"removing_volumes,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *VolumeGroup) Reset() {
@@ -1329,9 +1332,9 @@ func (x *VolumeGroup) GetMoveLeft() string {
 	return ""
 }
 
-func (x *VolumeGroup) GetMistaggedVolumes() []string {
+func (x *VolumeGroup) GetOtherIds() map[string]string {
 	if x != nil {
-		return x.MistaggedVolumes
+		return x.OtherIds
 	}
 	return nil
 }
@@ -1565,7 +1568,7 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\x0efrom_system_id\x18\x04 \x01(\tR\ffromSystemId\x12$\n" +
 	"\x0efrom_owner_uid\x18\x05 \x01(\tR\ffromOwnerUid\"O\n" +
 	"\x19ImportVolumeGroupResponse\x122\n" +
-	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\x96\x06\n" +
+	"\x05group\x18\x01 \x01(\v2\x1c.quarry.agent.v1.VolumeGroupR\x05group\"\xef\x06\n" +
 	"\vVolumeGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1b\n" +
@@ -1589,9 +1592,12 @@ const file_agent_v1_volumegroup_proto_rawDesc = "" +
 	"\rstale_volumes\x18\x10 \x03(\tR\fstaleVolumes\x12\x1f\n" +
 	"\vmoving_from\x18\x11 \x01(\tR\n" +
 	"movingFrom\x12\x1b\n" +
-	"\tmove_left\x18\x12 \x01(\tR\bmoveLeft\x12+\n" +
-	"\x11mistagged_volumes\x18\x13 \x03(\tR\x10mistaggedVolumes\x12)\n" +
-	"\x10removing_volumes\x18\x14 \x03(\tR\x0fremovingVolumes\"\x8b\x01\n" +
+	"\tmove_left\x18\x12 \x01(\tR\bmoveLeft\x12G\n" +
+	"\tother_ids\x18\x13 \x03(\v2*.quarry.agent.v1.VolumeGroup.OtherIdsEntryR\botherIds\x12)\n" +
+	"\x10removing_volumes\x18\x14 \x03(\tR\x0fremovingVolumes\x1a;\n" +
+	"\rOtherIdsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8b\x01\n" +
 	"\x12UnknownVolumeGroup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04uuid\x18\x02 \x01(\tR\x04uuid\x12\x1b\n" +
@@ -1634,7 +1640,7 @@ func file_agent_v1_volumegroup_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_v1_volumegroup_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_v1_volumegroup_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_agent_v1_volumegroup_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_agent_v1_volumegroup_proto_goTypes = []any{
 	(VolumeGroupAccess)(0),              // 0: quarry.agent.v1.VolumeGroupAccess
 	(*ListVolumeGroupsRequest)(nil),     // 1: quarry.agent.v1.ListVolumeGroupsRequest
@@ -1658,51 +1664,53 @@ var file_agent_v1_volumegroup_proto_goTypes = []any{
 	(*VolumeGroup)(nil),                 // 19: quarry.agent.v1.VolumeGroup
 	(*UnknownVolumeGroup)(nil),          // 20: quarry.agent.v1.UnknownVolumeGroup
 	(*PhysicalVolume)(nil),              // 21: quarry.agent.v1.PhysicalVolume
-	(*DeviceIdentity)(nil),              // 22: quarry.agent.v1.DeviceIdentity
-	(*ThinPool)(nil),                    // 23: quarry.agent.v1.ThinPool
-	(*VolumeZeroing)(nil),               // 24: quarry.agent.v1.VolumeZeroing
+	nil,                                 // 22: quarry.agent.v1.VolumeGroup.OtherIdsEntry
+	(*DeviceIdentity)(nil),              // 23: quarry.agent.v1.DeviceIdentity
+	(*ThinPool)(nil),                    // 24: quarry.agent.v1.ThinPool
+	(*VolumeZeroing)(nil),               // 25: quarry.agent.v1.VolumeZeroing
 }
 var file_agent_v1_volumegroup_proto_depIdxs = []int32{
 	19, // 0: quarry.agent.v1.ListVolumeGroupsResponse.groups:type_name -> quarry.agent.v1.VolumeGroup
 	19, // 1: quarry.agent.v1.WatchVolumeGroupsResponse.groups:type_name -> quarry.agent.v1.VolumeGroup
 	20, // 2: quarry.agent.v1.WatchVolumeGroupsResponse.unknown:type_name -> quarry.agent.v1.UnknownVolumeGroup
-	22, // 3: quarry.agent.v1.EnsureVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
+	23, // 3: quarry.agent.v1.EnsureVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
 	19, // 4: quarry.agent.v1.EnsureVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
-	22, // 5: quarry.agent.v1.ReduceVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
+	23, // 5: quarry.agent.v1.ReduceVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
 	19, // 6: quarry.agent.v1.ReduceVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
 	19, // 7: quarry.agent.v1.ForgetMissingDeviceResponse.group:type_name -> quarry.agent.v1.VolumeGroup
-	22, // 8: quarry.agent.v1.MoveExtentsRequest.device:type_name -> quarry.agent.v1.DeviceIdentity
+	23, // 8: quarry.agent.v1.MoveExtentsRequest.device:type_name -> quarry.agent.v1.DeviceIdentity
 	19, // 9: quarry.agent.v1.MoveExtentsResponse.group:type_name -> quarry.agent.v1.VolumeGroup
-	22, // 10: quarry.agent.v1.RemoveVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
+	23, // 10: quarry.agent.v1.RemoveVolumeGroupRequest.devices:type_name -> quarry.agent.v1.DeviceIdentity
 	19, // 11: quarry.agent.v1.StampVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
 	19, // 12: quarry.agent.v1.ImportVolumeGroupResponse.group:type_name -> quarry.agent.v1.VolumeGroup
 	21, // 13: quarry.agent.v1.VolumeGroup.physical_volumes:type_name -> quarry.agent.v1.PhysicalVolume
-	23, // 14: quarry.agent.v1.VolumeGroup.thin_pools:type_name -> quarry.agent.v1.ThinPool
+	24, // 14: quarry.agent.v1.VolumeGroup.thin_pools:type_name -> quarry.agent.v1.ThinPool
 	0,  // 15: quarry.agent.v1.VolumeGroup.access:type_name -> quarry.agent.v1.VolumeGroupAccess
-	24, // 16: quarry.agent.v1.VolumeGroup.zeroing:type_name -> quarry.agent.v1.VolumeZeroing
-	1,  // 17: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:input_type -> quarry.agent.v1.ListVolumeGroupsRequest
-	3,  // 18: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:input_type -> quarry.agent.v1.WatchVolumeGroupsRequest
-	5,  // 19: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:input_type -> quarry.agent.v1.EnsureVolumeGroupRequest
-	7,  // 20: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:input_type -> quarry.agent.v1.ReduceVolumeGroupRequest
-	9,  // 21: quarry.agent.v1.VolumeGroupService.ForgetMissingDevice:input_type -> quarry.agent.v1.ForgetMissingDeviceRequest
-	11, // 22: quarry.agent.v1.VolumeGroupService.MoveExtents:input_type -> quarry.agent.v1.MoveExtentsRequest
-	13, // 23: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:input_type -> quarry.agent.v1.RemoveVolumeGroupRequest
-	15, // 24: quarry.agent.v1.VolumeGroupService.StampVolumeGroup:input_type -> quarry.agent.v1.StampVolumeGroupRequest
-	17, // 25: quarry.agent.v1.VolumeGroupService.ImportVolumeGroup:input_type -> quarry.agent.v1.ImportVolumeGroupRequest
-	2,  // 26: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:output_type -> quarry.agent.v1.ListVolumeGroupsResponse
-	4,  // 27: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:output_type -> quarry.agent.v1.WatchVolumeGroupsResponse
-	6,  // 28: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:output_type -> quarry.agent.v1.EnsureVolumeGroupResponse
-	8,  // 29: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:output_type -> quarry.agent.v1.ReduceVolumeGroupResponse
-	10, // 30: quarry.agent.v1.VolumeGroupService.ForgetMissingDevice:output_type -> quarry.agent.v1.ForgetMissingDeviceResponse
-	12, // 31: quarry.agent.v1.VolumeGroupService.MoveExtents:output_type -> quarry.agent.v1.MoveExtentsResponse
-	14, // 32: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:output_type -> quarry.agent.v1.RemoveVolumeGroupResponse
-	16, // 33: quarry.agent.v1.VolumeGroupService.StampVolumeGroup:output_type -> quarry.agent.v1.StampVolumeGroupResponse
-	18, // 34: quarry.agent.v1.VolumeGroupService.ImportVolumeGroup:output_type -> quarry.agent.v1.ImportVolumeGroupResponse
-	26, // [26:35] is the sub-list for method output_type
-	17, // [17:26] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	25, // 16: quarry.agent.v1.VolumeGroup.zeroing:type_name -> quarry.agent.v1.VolumeZeroing
+	22, // 17: quarry.agent.v1.VolumeGroup.other_ids:type_name -> quarry.agent.v1.VolumeGroup.OtherIdsEntry
+	1,  // 18: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:input_type -> quarry.agent.v1.ListVolumeGroupsRequest
+	3,  // 19: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:input_type -> quarry.agent.v1.WatchVolumeGroupsRequest
+	5,  // 20: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:input_type -> quarry.agent.v1.EnsureVolumeGroupRequest
+	7,  // 21: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:input_type -> quarry.agent.v1.ReduceVolumeGroupRequest
+	9,  // 22: quarry.agent.v1.VolumeGroupService.ForgetMissingDevice:input_type -> quarry.agent.v1.ForgetMissingDeviceRequest
+	11, // 23: quarry.agent.v1.VolumeGroupService.MoveExtents:input_type -> quarry.agent.v1.MoveExtentsRequest
+	13, // 24: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:input_type -> quarry.agent.v1.RemoveVolumeGroupRequest
+	15, // 25: quarry.agent.v1.VolumeGroupService.StampVolumeGroup:input_type -> quarry.agent.v1.StampVolumeGroupRequest
+	17, // 26: quarry.agent.v1.VolumeGroupService.ImportVolumeGroup:input_type -> quarry.agent.v1.ImportVolumeGroupRequest
+	2,  // 27: quarry.agent.v1.VolumeGroupService.ListVolumeGroups:output_type -> quarry.agent.v1.ListVolumeGroupsResponse
+	4,  // 28: quarry.agent.v1.VolumeGroupService.WatchVolumeGroups:output_type -> quarry.agent.v1.WatchVolumeGroupsResponse
+	6,  // 29: quarry.agent.v1.VolumeGroupService.EnsureVolumeGroup:output_type -> quarry.agent.v1.EnsureVolumeGroupResponse
+	8,  // 30: quarry.agent.v1.VolumeGroupService.ReduceVolumeGroup:output_type -> quarry.agent.v1.ReduceVolumeGroupResponse
+	10, // 31: quarry.agent.v1.VolumeGroupService.ForgetMissingDevice:output_type -> quarry.agent.v1.ForgetMissingDeviceResponse
+	12, // 32: quarry.agent.v1.VolumeGroupService.MoveExtents:output_type -> quarry.agent.v1.MoveExtentsResponse
+	14, // 33: quarry.agent.v1.VolumeGroupService.RemoveVolumeGroup:output_type -> quarry.agent.v1.RemoveVolumeGroupResponse
+	16, // 34: quarry.agent.v1.VolumeGroupService.StampVolumeGroup:output_type -> quarry.agent.v1.StampVolumeGroupResponse
+	18, // 35: quarry.agent.v1.VolumeGroupService.ImportVolumeGroup:output_type -> quarry.agent.v1.ImportVolumeGroupResponse
+	27, // [27:36] is the sub-list for method output_type
+	18, // [18:27] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_agent_v1_volumegroup_proto_init() }
@@ -1718,7 +1726,7 @@ func file_agent_v1_volumegroup_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_v1_volumegroup_proto_rawDesc), len(file_agent_v1_volumegroup_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

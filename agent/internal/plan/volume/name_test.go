@@ -2,6 +2,7 @@ package volume
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -30,23 +31,26 @@ func TestCheckNames(t *testing.T) {
 	}
 }
 
-// TestMistagged: only names that ours can have count, tails have no id of their own, and the group and node in a tag may be those of before.
-func TestMistagged(t *testing.T) {
+// TestOtherIDs: only names that ours can have count, tails have no id of their own, and whatever differs from the names of now is told.
+func TestOtherIDs(t *testing.T) {
 	const pvc, snap = "pvc-00000000-0000-0000-0000-000000000001", "snap-00000000-0000-0000-0000-000000000002"
-	g := plan.Group{LogicalVolumes: []plan.Volume{
+	g := plan.Group{Name: "vg", LogicalVolumes: []plan.Volume{
 		{Name: "home"},
 		{Name: pvc, ID: "n1/vg/" + pvc},
 		{Name: snap, ID: "n0/before/" + snap, Removing: true},
 		{Name: "vol-x00000000000000000003", ID: "n1/vg/" + pvc},
-		{Name: "pvc-00000000-0000-0000-0000-000000000004", ID: "no handle"},
+		{Name: "pvc-00000000-0000-0000-0000-000000000004", ID: "no handle", Removing: true},
 		{Name: "pvc-00000000-0000-0000-0000-000000000000"},
 		{Name: "pvc-00000000-0000-0000-0000-000000000005", TailOf: "n1/vg/" + pvc, Removing: true},
 	}}
-	want := []string{"pvc-00000000-0000-0000-0000-000000000000", "pvc-00000000-0000-0000-0000-000000000004", "vol-x00000000000000000003"}
-	if got := Mistagged(g); !slices.Equal(got, want) {
+	want := map[string]string{
+		snap: "n0/before/" + snap, "vol-x00000000000000000003": "n1/vg/" + pvc,
+		"pvc-00000000-0000-0000-0000-000000000004": "no handle", "pvc-00000000-0000-0000-0000-000000000000": "",
+	}
+	if got := OtherIDs("n1", g); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if got := Removing(g); !slices.Equal(got, []string{snap}) {
+	if got := Removing(g); !slices.Equal(got, []string{"pvc-00000000-0000-0000-0000-000000000004", snap}) {
 		t.Errorf("removing %v", got)
 	}
 }

@@ -54,24 +54,23 @@ func Showable(v plan.Volume, raw bool) error {
 	return progress(v)
 }
 
-// Mistagged are the volumes of a group that have the name of one of ours, and not its id: none, or that of another volume. Whoever asks for one by
-// its handle does not get it.
-func Mistagged(g plan.Group) []string {
-	return named(g, func(v plan.Volume) bool {
-		id, err := volumeid.Parse(v.ID)
-		return volumeid.IsName(v.Name) && (err != nil || id.Name != v.Name)
-	})
+// OtherIDs are the ids of the volumes of a group that have the name of one of ours, by name, where the id is not what the names of node, group and volume
+// make now. Whoever asks for a volume by another id than its own does not get it.
+func OtherIDs(node string, g plan.Group) map[string]string {
+	out := map[string]string{}
+	for _, v := range g.LogicalVolumes {
+		if now := (volumeid.ID{Node: node, Group: g.Name, Name: v.Name}); v.TailOf == "" && volumeid.IsName(v.Name) && v.ID != now.String() {
+			out[v.Name] = v.ID
+		}
+	}
+	return out
 }
 
-// Removing are the volumes of a group whose removal has begun.
+// Removing are the volumes of a group whose removal has begun, ordered.
 func Removing(g plan.Group) []string {
-	return named(g, func(v plan.Volume) bool { return v.Removing })
-}
-
-func named(g plan.Group, is func(plan.Volume) bool) []string {
 	var out []string
 	for _, v := range g.LogicalVolumes {
-		if v.TailOf == "" && is(v) {
+		if v.TailOf == "" && v.Removing {
 			out = append(out, v.Name)
 		}
 	}

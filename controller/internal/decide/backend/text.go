@@ -69,9 +69,11 @@ func Sentence(s, otherwise string) string {
 	return s
 }
 
-// brief returns a step as a storage shows it: its Member shows all of it.
+// brief returns a step as a storage shows it: its Member shows all of it. A step of the whole has none, and is shown here alone.
 func brief(s v1alpha1.PlanStep) v1alpha1.PlanStep {
-	s.Reason = Cut(s.Reason, briefReason)
+	if s.Host != "" {
+		s.Reason = Cut(s.Reason, briefReason)
+	}
 	if more := len(s.Volumes) - briefDevices; more > 0 {
 		s.Volumes = append(slices.Clone(s.Volumes[:briefDevices]), fmt.Sprintf("and %d more", more))
 	}

@@ -88,7 +88,7 @@ func majority(n int) int { return n/2 + 1 }
 type Map struct {
 	OSDs  []OSD
 	Pools []Pool
-	// Flags are those of all OSDs, such as noout. HostFlags are those of the OSDs of one host.
+	// Flags are those of all OSDs, such as noout, as a person sets and unsets them. HostFlags are those of the OSDs of one host.
 	Flags     []string
 	HostFlags map[string][]string
 	// Groups are the placement groups of pools, by name; a pool of which nobody could read them is missing.

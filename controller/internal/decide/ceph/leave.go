@@ -8,8 +8,8 @@ import (
 	"quarry.storage/quarry/pkg/osd"
 )
 
-// moving are the flags that keep data where they are, as a map of OSDs names them: what a person sets as "pause" is two there.
-var moving = []string{"pauserd", "pausewr", "norecover", "nobackfill", "norebalance"}
+// moving are the flags that keep data where they are.
+var moving = []string{"pause", "norecover", "nobackfill", "norebalance"}
 
 // leave returns the steps by which OSDs leave. What can be taken back (out) is done for all of them; what cannot (stop, purge) for one at a time, the first by host and path. Disks of OSDs that Ceph
 // has forgotten are given back all at once: one that cannot be cleared holds up no other OSD.

@@ -90,6 +90,7 @@ func TestPlanOSDs_autoReplace(t *testing.T) {
 		"one has a copy that is damaged":         {disk(1, missing), up(1, down, out, safe), func(_ *OSDs, f *Facts) { f.Groups.Short = 1 }, false, "placement groups have all copies"},
 		"copies move":                            {disk(1, missing), up(1, down, out, safe), func(_ *OSDs, f *Facts) { f.Groups.Clean = 7 }, false, "7 of 8"},
 		"somebody keeps Ceph from marking out":   {disk(1, missing), up(1, down, out, safe), func(_ *OSDs, f *Facts) { f.Map.Flags = []string{"noout"} }, false, "flag noout"},
+		"somebody paused all reads and writes":   {disk(1, missing), up(1, down, out, safe), func(_ *OSDs, f *Facts) { f.Map.Flags = []string{"pause"} }, false, "flag pause"},
 		"somebody keeps Ceph from making copies": {disk(1, missing), up(1, down, out, safe), func(_ *OSDs, f *Facts) { f.Map.Flags = []string{"norecover"} }, false, "flag norecover"},
 		"somebody works on its host":             {disk(1, missing), up(1, down, out, safe), func(_ *OSDs, f *Facts) { f.Map.HostFlags["n1"] = []string{"noout"} }, false, "flag noout"},
 		"somebody works on another host":         {disk(1, missing), up(1, down, out, safe), func(_ *OSDs, f *Facts) { f.Map.HostFlags["n2"] = []string{"noout"} }, true, ""},

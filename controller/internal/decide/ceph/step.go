@@ -130,7 +130,7 @@ func (s Step) About() string {
 		return fmt.Sprintf("Metadata server %s on host %s", s.Name, s.Host)
 	case ReplaceDaemon:
 		return fmt.Sprintf("%s on host %s", s.Name, s.Host)
-	case CreatePool, SetSize, SetMinSize, SetScale, SetGroups:
+	case CreatePool, SetSize, SetMinSize, SetScale, SetGroups, UnsetBulk:
 		return "Pool " + s.Name
 	case RemoveHost, SetNoOut, UnsetNoOut:
 		return "Host " + s.Host

@@ -62,9 +62,9 @@ func TestAllowed(t *testing.T) {
 
 func TestTooOld(t *testing.T) {
 	for tag, want := range map[string]bool{
-		"v18": true, "v19.2": true, "v18.2.7": true, "18.2.7": true, "v19.2.3-20250717": true, "v0.94.10": true,
+		"v18": true, "v19.2": true, "v18.2.7": true, "18.2.7": true, "v19.2.3-20250717": true, "v10.2.11": true,
 		"v20": false, "v20.2.4": false, "20.2.4": false, "v21.0": false, "v100.1.1": false,
-		"": false, "latest": false, "main": false, "18": false, "v20240101": false, "20240101.1": false, "v18x": false, "squid-v19.2.3": false,
+		"": false, "latest": false, "main": false, "18": false, "v20240101": false, "20240101.1": false, "v18x": false, "1.4": false, "2.0-site3": false, "v2": false, "squid-v19.2.3": false,
 	} {
 		if got := TooOld(tag); got != want {
 			t.Errorf("%q: %t", tag, got)

@@ -43,6 +43,9 @@ const MinMajor = 20
 // tagged are the tags of images that name a version, as the Ceph project's own do: v18, v18.2, v18.2.7-20250717. A number alone, without the letter, may count anything.
 var tagged = regexp.MustCompile(`^(?:v(\d{1,3})|v?(\d{1,3})\.\d+(?:\.\d+)?)(?:[-+~].*)?$`)
 
+// firstMajor is that of the first version that was in an image. A smaller number in a tag is that of somebody's own counting.
+const firstMajor = 10
+
 // TooOld reports whether the tag of an image names a version before the earliest one. A tag that names none says nothing.
 func TooOld(tag string) bool {
 	m := tagged.FindStringSubmatch(tag)
@@ -50,7 +53,7 @@ func TooOld(tag string) bool {
 		return false
 	}
 	major, err := strconv.Atoi(m[1] + m[2])
-	return err == nil && major < MinMajor
+	return err == nil && major >= firstMajor && major < MinMajor
 }
 
 // maxSkip is how many major versions an upgrade may go ahead.

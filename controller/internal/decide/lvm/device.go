@@ -202,15 +202,27 @@ func (h host) called(g decide.Group, names []string) []string {
 	return out
 }
 
-// expectedIn returns the volumes that have to be there, of those whose logical volumes in a group have some names.
-func (h host) expectedIn(g decide.Group, names []string) []string {
+// unusable names the volumes that have to be there, and that no pod gets although their logical volumes exist.
+func (h host) unusable() backend.Finding {
 	var out []string
-	for _, name := range names {
-		if v := h.volume(g, name); v != nil && v.Expected && !h.givenUp(*v) {
-			out = append(out, v.String())
+	for _, g := range h.groups {
+		for _, name := range g.Volumes {
+			v := h.volume(g, name)
+			if v == nil || !v.Expected || h.givenUp(*v) {
+				continue
+			}
+			switch id, other := g.OtherIDs[name]; {
+			case slices.Contains(g.RemovingVolumes, name):
+				out = append(out, v.String()+": its removal has begun, and a part of what it held may be gone")
+			case other && id != v.Handle:
+				out = append(out, fmt.Sprintf("%s: its logical volume carries the id %q, which somebody took off or changed", v, id))
+			}
 		}
 	}
-	return out
+	if len(out) == 0 {
+		return backend.Finding{}
+	}
+	return bad(v1alpha1.ReasonVolumeUnusable, "no pod that starts gets "+backend.Shorten(out, 5))
 }
 
 // volume returns the volume whose logical volume is in a group under a name; nil when there is none.

@@ -63,23 +63,6 @@ func (h host) stale() backend.Finding {
 	return backend.Finding{}
 }
 
-// withheld names the volumes that have to be there and that no pod is shown, even if they are.
-func (h host) withheld() backend.Finding {
-	var out []string
-	for _, g := range h.groups {
-		for _, v := range h.expectedIn(g, g.MistaggedVolumes) {
-			out = append(out, v+": its logical volume does not carry its id, which somebody took off or changed")
-		}
-		for _, v := range h.expectedIn(g, g.RemovingVolumes) {
-			out = append(out, v+": its removal has begun, and a part of what it held may be gone")
-		}
-	}
-	if len(out) == 0 {
-		return backend.Finding{}
-	}
-	return bad(v1alpha1.ReasonVolumeWithheld, "no pod is shown "+backend.Shorten(out, 5))
-}
-
 // borrowed is the group that is on record for another node of the Cluster: its disks were moved to this host. It stays that node's, so
 // nothing is recorded here, changed or removed. Only the UUID of a group tells it from others: disks without a serial number have the same
 // names on all nodes, and so the same UUIDs as physical volumes. A group that names this node was imported: what records it elsewhere is older.

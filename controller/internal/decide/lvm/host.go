@@ -93,7 +93,7 @@ func (h host) decideStay(out *backend.Host) {
 	s := h.agreement()
 	moved, gone := h.moved(), h.vanished()
 	out.Record = s.record
-	for _, f := range []backend.Finding{s.finding, h.shadowed(), h.partial(), h.damaged(), h.stale(), h.unfinished(), moved, h.shared(), gone, h.withheld()} {
+	for _, f := range []backend.Finding{s.finding, h.shadowed(), h.partial(), h.damaged(), h.stale(), h.unfinished(), moved, h.shared(), gone, h.unusable()} {
 		if out.Finding.IsZero() {
 			out.Finding = f
 		}

@@ -108,31 +108,36 @@ func TestDecide_stale(t *testing.T) {
 	}
 }
 
-// TestDecide_withheld: a member is not ready while a volume that has to be there carries another id, or has begun to be removed. It goes on to serve
-// others.
-func TestDecide_withheld(t *testing.T) {
+// TestDecide_unusable: a member is not ready while a volume that has to be there carries another id than its handle, or has begun to be removed. It goes on to serve others.
+func TestDecide_unusable(t *testing.T) {
+	const handle = "n1/quarry-a/" + lv
 	for name, c := range map[string]struct {
-		edit func(*decide.Group)
+		edit func(*decide.Group, *backend.Volume)
 		says string
 	}{
-		"mistagged": {func(g *decide.Group) { g.MistaggedVolumes = []string{lv, "pvc-of-nobody"} }, "no pod is shown v1 (claim ns/v1): its logical volume does not carry its id"},
-		"removing":  {func(g *decide.Group) { g.RemovingVolumes = []string{lv} }, "no pod is shown v1 (claim ns/v1): its removal has begun"},
+		"no id":                    {func(g *decide.Group, _ *backend.Volume) { g.OtherIDs = map[string]string{lv: ""} }, "no pod that starts gets v1 (claim ns/v1): its logical volume carries the id \"\""},
+		"the id of another volume": {func(g *decide.Group, _ *backend.Volume) { g.OtherIDs = map[string]string{lv: "n1/quarry-a/x"} }, "carries the id \"n1/quarry-a/x\""},
+		"the id of another node":   {func(g *decide.Group, _ *backend.Volume) { g.OtherIDs = map[string]string{lv: "n2/quarry-a/" + lv} }, "carries the id \"n2/quarry-a/"},
+		"being removed":            {func(g *decide.Group, _ *backend.Volume) { g.RemovingVolumes = []string{lv} }, "no pod that starts gets v1 (claim ns/v1): its removal has begun"},
+		"both": {func(g *decide.Group, _ *backend.Volume) {
+			g.RemovingVolumes, g.OtherIDs = []string{lv}, map[string]string{lv: ""}
+		}, "its removal has begun"},
+		"the group was renamed, and the id is its handle": {func(g *decide.Group, _ *backend.Volume) { g.OtherIDs = map[string]string{lv: handle} }, ""},
+		"another one of the group": {func(g *decide.Group, _ *backend.Volume) {
+			g.OtherIDs, g.RemovingVolumes = map[string]string{"beside": ""}, []string{"beside"}
+		}, ""},
+		"nobody needs it": {func(g *decide.Group, v *backend.Volume) { g.OtherIDs, v.Expected = map[string]string{lv: ""}, false }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := filled(groupOf("A", "sda"), lv, "beside")
-			c.edit(&g)
-			v1 := expected("v1", "A", "n1/quarry-a/"+lv)
-			in := scene{node: up("n1", []decide.Group{g}), object: memberOf(clusterOf(), records("A")), volumes: []backend.Volume{v1}}
-			got := in.decide()
-			if got.Finding.Kind != backend.Bad || got.Finding.Reason != v1alpha1.ReasonVolumeWithheld || !strings.HasPrefix(got.Finding.Message, c.says) ||
-				strings.Contains(got.Finding.Message, "nobody") || !got.Serves {
+			g, v1 := filled(groupOf("A", "sda"), lv, "beside"), expected("v1", "A", handle)
+			c.edit(&g, &v1)
+			got := scene{node: up("n1", []decide.Group{g}), object: memberOf(clusterOf(), records("A")), volumes: []backend.Volume{v1}}.decide()
+			if is := got.Finding.Reason == v1alpha1.ReasonVolumeUnusable; is != (c.says != "") || !strings.Contains(got.Finding.Message, c.says) ||
+				is && got.Finding.Kind != backend.Bad || !got.Serves {
 				t.Errorf("%+v, serves %t", got.Finding, got.Serves)
 			}
-			// Nobody needs a volume whose claim is gone, and one of another group is another volume.
-			v1.Expected = false
-			in.volumes = []backend.Volume{v1, expected("v2", "B", "n1/quarry-a/"+lv)}
-			if got := in.decide().Finding; got.Reason == v1alpha1.ReasonVolumeWithheld {
-				t.Errorf("%+v", got)
+			if strings.Count(got.Finding.Message, "v1 (") > 1 {
+				t.Errorf("twice: %s", got.Finding.Message)
 			}
 		})
 	}

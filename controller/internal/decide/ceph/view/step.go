@@ -156,7 +156,7 @@ func (s Step) Digest() string {
 	return backend.Digest(out)
 }
 
-// about names for a person what the step is about, and its host. It is empty for a step of a host, which is shown with the host and its devices.
+// about names for a person what the step is about, and its host. It is empty for most steps of a host, which are shown with the host and its devices.
 func (s Step) about() string {
 	c, d := s.Ceph, s.Daemon
 	if n, err := strconv.Atoi(d.ID); c.ID < 0 && d.Kind == cephname.DaemonOSD && err == nil {

@@ -56,6 +56,7 @@ var named = map[ceph.Action]struct {
 	ceph.SetMinSize:    {poolStep(ceph.SetMinSize), "Pool quarry-data: "},
 	ceph.SetScale:      {poolStep(ceph.SetScale), "Pool quarry-data: "},
 	ceph.SetGroups:     {poolStep(ceph.SetGroups), "Pool quarry-data: "},
+	ceph.UnsetBulk:     {poolStep(ceph.UnsetBulk), "Pool quarry-data: "},
 	ceph.FailOver:      {ceph.Step{Do: ceph.FailOver, Name: "h1", Host: "n1", ID: -1}, "Metadata server h1 on host n1: "},
 	ceph.BlockClient:   {clientStep(ceph.BlockClient), "Clients at 10.0.0.1 of node n1: "},
 	ceph.UnblockClient: {clientStep(ceph.UnblockClient), "Clients at 10.0.0.1 of node n1: "},

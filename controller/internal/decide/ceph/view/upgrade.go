@@ -107,11 +107,11 @@ func tag(image string) string {
 	return out
 }
 
-// tooOld says why nothing is begun with the image of the spec; empty if it may be. Once there is a monitor, an upgrade compares what daemons run.
+// tooOld says why nothing is begun with the image of the spec; empty if it may be. Once there is a monitor, an upgrade compares what daemons run. Those of a Ceph cluster that is taken up run no earlier version either.
 func (v *View) tooOld() string {
 	image, w := v.pods().Image, v.seen.Workloads
 	records, _ := v.monitors()
-	if !ceph.TooOld(tag(image)) || noted.Formed(v.seen.Cluster) || len(records) > 0 || w != nil && len(w.Daemons) > 0 {
+	if !ceph.TooOld(tag(image)) || v.quorumSeen() || len(records) > 0 || w != nil && len(w.Daemons) > 0 {
 		return ""
 	}
 	return fmt.Sprintf("Nothing is begun: the tag of the image %s names a version before Ceph %d. Set spec.ceph.image to an image of Ceph %[2]d or later, such as %s, or leave it out.", image, ceph.MinMajor, v1alpha1.CephImage)

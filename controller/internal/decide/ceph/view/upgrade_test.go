@@ -32,13 +32,16 @@ func TestTooOld(t *testing.T) {
 		change func(*Observation)
 		held   bool
 	}{
-		"an earlier major version":      {"quay.io/ceph/ceph:v18.2.7", nothing, true},
-		"the one right before":          {"registry:5000/ceph/ceph:v19", nothing, true},
-		"with a digest, too":            {"quay.io/ceph/ceph:v19.2.3@sha256:00", nothing, true},
-		"the first one":                 {"quay.io/ceph/ceph:v20.2.0", nothing, false},
-		"none given":                    {"", nothing, false},
-		"a tag that is no version":      {"quay.io/ceph/ceph:latest", nothing, false},
-		"a digest alone":                {"quay.io/ceph/ceph@sha256:00", nothing, false},
+		"an earlier major version": {"quay.io/ceph/ceph:v18.2.7", nothing, true},
+		"the one right before":     {"registry:5000/ceph/ceph:v19", nothing, true},
+		"with a digest, too":       {"quay.io/ceph/ceph:v19.2.3@sha256:00", nothing, true},
+		"the first one":            {"quay.io/ceph/ceph:v20.2.0", nothing, false},
+		"none given":               {"", nothing, false},
+		"a tag that is no version": {"quay.io/ceph/ceph:latest", nothing, false},
+		"a digest alone":           {"quay.io/ceph/ceph@sha256:00", nothing, false},
+		"a Ceph cluster is taken up": {"quay.io/ceph/ceph:v19.2.3", func(o *Observation) {
+			o.Cluster.Spec.Ceph.TakeUp = &v1alpha1.CephTakeUp{FSID: "7a1c6d1e-0000-4000-8000-000000000002"}
+		}, true},
 		"nobody knows what is deployed": {"quay.io/ceph/ceph:v18.2.7", func(o *Observation) { o.Workloads = nil }, true},
 		"a daemon is there": {"quay.io/ceph/ceph:v18.2.7", func(o *Observation) {
 			o.Workloads.Daemons = []Workload{{Kind: cephname.DaemonMonitor, ID: "a", Node: "n1"}}

@@ -291,8 +291,9 @@ func (v *View) Fill(c *v1alpha1.Cluster) {
 			out.Dashboard = ""
 		}
 	}
-	told := slices.Concat(v.plan.waits, v.plan.notes)
-	for _, w := range told[:min(10, len(told))] {
+	// There are few notes, and they stay.
+	waits := v.plan.waits[:min(max(0, 10-len(v.plan.notes)), len(v.plan.waits))]
+	for _, w := range slices.Concat(waits, v.plan.notes) {
 		out.Waits = append(out.Waits, backend.Cut(w, 512))
 	}
 	c.Status.Ceph = out
