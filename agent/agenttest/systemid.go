@@ -288,3 +288,8 @@ func (s session) repairPool(ctx context.Context, step repair.Metadata) error {
 		return nil
 	})
 }
+
+// TagVolume gives a logical volume an id, as an administrator would.
+func (h *Host) TagVolume(groupName, name, id string) {
+	h.onVolume(groupName, name, func(v *volume) { v.ID = id })
+}

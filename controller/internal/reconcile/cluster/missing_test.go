@@ -104,6 +104,9 @@ func boundVolumeThatIsNotThere(t *testing.T, class string) {
 	}
 	// Every report knows a volume that old.
 	s.r.Now = func() time.Time { return time.Now().Add(time.Hour) }
+	// Its logical volume is there, and no pod gets it without the tag.
+	s.until("pool", all(hasPhase(v1alpha1.PhaseWarning), hasCondition(ready, isFalse, v1alpha1.ReasonVolumeUnusable, lv+" (claim ns/data)")))
+	s.agents["n1"].TagVolume("quarry-pool", lv, pv.Spec.CSI.VolumeHandle)
 	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 	s.agents["n1"].RemoveVolume("quarry-pool", lv)
 	s.until("pool", all(hasPhase(v1alpha1.PhaseWarning), s.hasState("n1", "online", lv+" (claim ns/data)"),
@@ -112,5 +115,6 @@ func boundVolumeThatIsNotThere(t *testing.T, class string) {
 		t.Error("the StorageClass is gone")
 	}
 	s.agents["n1"].AddVolume("quarry-pool", lv, 1<<30)
+	s.agents["n1"].TagVolume("quarry-pool", lv, pv.Spec.CSI.VolumeHandle)
 	s.until("pool", hasPhase(v1alpha1.PhaseRunning))
 }
