@@ -100,6 +100,18 @@ func TestDo(t *testing.T) {
 			"osd pool set data size 3", "osd pool set data min_size 1",
 		}, nil},
 		"a pool shrinks": {pool(3, 1), decided.Step{Do: decided.SetSize, Name: "data", Value: 2}, []string{"osd pool set data size 2"}, nil},
+		"a pool shrinks, and copies move by now": {func(c *cephtest.Cluster) {
+			pool(3, 1)(c)
+			c.Groups = map[string]int{"active+clean": 7, "active+remapped+backfilling": 1}
+		}, decided.Step{Do: decided.SetSize, Name: "data", Value: 2}, nil, ceph.ErrUnsafe},
+		"a pool shrinks, and a group serves nothing by now": {func(c *cephtest.Cluster) {
+			pool(3, 2)(c)
+			c.Groups = map[string]int{"active+clean": 7, "undersized+degraded+peered": 1}
+		}, decided.Step{Do: decided.SetSize, Name: "data", Value: 2}, nil, ceph.ErrUnsafe},
+		"a pool shrinks, and no manager says how the groups are": {func(c *cephtest.Cluster) {
+			pool(3, 1)(c)
+			c.Managers = nil
+		}, decided.Step{Do: decided.SetSize, Name: "data", Value: 2}, nil, ceph.ErrUnreachable},
 		"a pool shrinks to one copy": {pool(2, 1), decided.Step{Do: decided.SetSize, Name: "data", Value: 1}, []string{
 			"config set global mon_allow_pool_size_one true", "osd pool set data size 1 --yes-i-really-mean-it",
 		}, nil},

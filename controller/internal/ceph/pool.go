@@ -99,6 +99,16 @@ func (c *Client) setPool(ctx context.Context, s ceph.Step) error {
 	if p.Size == s.Value {
 		return nil
 	}
+	if s.Value < p.Size {
+		// What this was decided on may be of minutes ago. The copy that is given up may be the only one that serves by now.
+		groups, err := c.groups(ctx)
+		if err != nil {
+			return err
+		}
+		if !groups.Still() || groups.Inactive > 0 {
+			return fmt.Errorf("%w: placement groups make or move copies by now, or serve nothing", ErrUnsafe)
+		}
+	}
 	if s.Value == 1 {
 		if _, err := c.run(ctx, "config", "set", "global", "mon_allow_pool_size_one", "true"); err != nil {
 			return err

@@ -166,8 +166,8 @@ type Groups struct {
 // clean reports whether every placement group is there and clean.
 func (g *Groups) clean() bool { return g != nil && g.Total > 0 && g.Clean == g.Total }
 
-// still reports whether every placement group is clean, or lacks copies for want of a place: none is made or moved now.
-func (g *Groups) still() bool { return g != nil && g.Total > 0 && g.Clean+g.Undersized == g.Total }
+// Still reports whether every placement group is clean, or lacks copies for want of a place: none is made or moved now.
+func (g *Groups) Still() bool { return g != nil && g.Total > 0 && g.Clean+g.Undersized == g.Total }
 
 // Disk is one that is an OSD's on record, or is to become one.
 type Disk struct {

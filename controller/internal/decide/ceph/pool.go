@@ -114,7 +114,7 @@ func (w Pools) change(p *Plan, have Pool, f Facts) {
 		s.Loses = fmt.Sprintf("Placement groups of pool %s serve with %d copies, not %d.", have.Name, want, have.MinSize)
 	case have.Size > w.Replicas:
 		// A placement group that lacks copies for want of a place gives none up.
-		if !f.Groups.still() {
+		if !f.Groups.Still() {
 			p.wait("Pool %s keeps %d copies until every one of them is where it belongs, or has no place.", have.Name, have.Size)
 			return
 		}
