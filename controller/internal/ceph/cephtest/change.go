@@ -170,12 +170,7 @@ func (c *Cluster) setPool(args []string) (any, int, string) {
 	if i < 0 {
 		return nil, enoent, "Error ENOENT: unrecognized pool '" + args[0] + "'"
 	}
-	if args[1] == "pg_autoscale_mode" && slices.Contains([]string{"on", "off", "warn"}, args[2]) {
-		c.Pools[i].Scale = args[2]
-		return nil, 0, "set pool " + args[0]
-	}
-	if args[1] == "bulk" && slices.Contains([]string{"true", "false"}, args[2]) {
-		c.Pools[i].Bulk = args[2] == "true"
+	if c.Pools[i].word(args[1], args[2]) {
 		return nil, 0, "set pool " + args[0]
 	}
 	value, err := strconv.Atoi(args[2])
@@ -195,6 +190,19 @@ func (c *Cluster) setPool(args []string) (any, int, string) {
 		return nil, einval, "Error EINVAL: pool min_size must be between 1 and size"
 	}
 	return nil, 0, "set pool " + args[0]
+}
+
+// word sets what is said in words, and reports whether it did.
+func (p *Pool) word(name, value string) bool {
+	switch {
+	case name == "pg_autoscale_mode" && slices.Contains([]string{"on", "off", "warn"}, value):
+		p.Scale = value
+	case name == "bulk" && slices.Contains([]string{"true", "false"}, value):
+		p.Bulk = value == "true"
+	default:
+		return false
+	}
+	return true
 }
 
 func (c *Cluster) group(set bool) act {
