@@ -45,11 +45,14 @@ func (e *Engine) changeClosed(ctx context.Context, want volume.Spec, decide volu
 	return onceClosed(ctx, func() (volume.Plan, error) { return e.changeVolume(ctx, want, decide) })
 }
 
-// onceClosed tries a change until nobody has the volume open any more, for a moment.
+// errShown means that a call of the CSI services works on the volume.
+var errShown = errors.New("it is being made ready for a pod, or taken away from one")
+
+// onceClosed tries a change until nobody has the volume open any more, or works on it for a pod, for a moment.
 func onceClosed(ctx context.Context, change func() (volume.Plan, error)) (volume.Plan, error) {
 	for end := time.Now().Add(openPatience); ; {
 		p, err := change()
-		if !errors.Is(err, plan.ErrOpen) || time.Now().After(end) {
+		if !errors.Is(err, plan.ErrOpen) && !errors.Is(err, errShown) || time.Now().After(end) {
 			return p, err
 		}
 		select {
@@ -112,7 +115,7 @@ func (e *Engine) discarding(ctx context.Context, want volume.Spec) (p volume.Pla
 		if e.cfg.Uses != nil {
 			unlock, err := e.cfg.Uses.TryLock(want.ID)
 			if err != nil {
-				return volume.Plan{}, fmt.Errorf("volume %s in group %s is being made ready for a pod, or taken away from one: %w", want.Name, want.Group, plan.ErrBusy)
+				return volume.Plan{}, fmt.Errorf("volume %s in group %s: %w: %w", want.Name, want.Group, errShown, plan.ErrBusy)
 			}
 			defer unlock()
 		}

@@ -89,27 +89,37 @@ func (u *watchedUses) TryLock(handle string) (func(), error) {
 // a call does not begin while the mark is written.
 func TestEngine_DeleteVolume_isNotBegunWhileTheVolumeIsMadeReady(t *testing.T) {
 	want := volume.Spec{Group: "vg", OwnerUID: "uid", Name: "v", ID: "n1/vg/v", Discard: true}
-	e, fake, _ := lvmEngine(t, []plan.Volume{{Name: "v", ID: want.ID, UUID: "lv-uuid", SizeBytes: 4 << 20, Active: true}},
-		report(ownerTag, row(want.ID)), failed("VG vg metadata too large"), said("successfully removed"))
-	uses := &watchedUses{fake: fake}
-	e.cfg.Uses = uses
-	staged, err := uses.Locks.TryLock(want.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.DeleteVolume(t.Context(), want); !errors.Is(err, plan.ErrBusy) || len(fake.Calls()) > 0 {
-		t.Errorf("%v, commands %v", err, fake.Calls())
-	}
-	staged()
-	err = e.DeleteVolume(t.Context(), want)
-	if marks := slices.ContainsFunc(uses.held, func(c string) bool { return strings.Contains(c, "--addtag "+plan.TagRemoving) }); err != nil || !marks {
-		t.Errorf("%v; commands while the volume could not be made ready: %q", err, uses.held)
-	}
-	if slices.ContainsFunc(uses.held, func(c string) bool { return strings.HasPrefix(c, "lvremove") }) {
-		t.Errorf("the volume is locked longer than for the mark: %q", uses.held)
-	}
-	if _, err := uses.Locks.TryLock(want.ID); err != nil {
-		t.Error(err)
+	for name, taken := range map[string]time.Duration{"for long": time.Hour, "for a moment": openPause / 2} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, fake, _ := lvmEngine(t, []plan.Volume{{Name: "v", ID: want.ID, UUID: "lv-uuid", SizeBytes: 4 << 20, Active: true}},
+					report(ownerTag, row(want.ID)), failed("VG vg metadata too large"), said("successfully removed"))
+				uses := &watchedUses{fake: fake}
+				e.cfg.Uses = uses
+				staged, err := uses.Locks.TryLock(want.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.AfterFunc(taken, staged)
+				err = e.DeleteVolume(t.Context(), want)
+				if taken > openPatience {
+					if !errors.Is(err, plan.ErrBusy) || len(fake.Calls()) > 0 {
+						t.Errorf("%v, commands %v", err, fake.Calls())
+					}
+					time.Sleep(taken)
+					err = e.DeleteVolume(t.Context(), want)
+				}
+				if marks := slices.ContainsFunc(uses.held, func(c string) bool { return strings.Contains(c, "--addtag "+plan.TagRemoving) }); err != nil || !marks {
+					t.Errorf("%v; commands while the volume could not be made ready: %q", err, uses.held)
+				}
+				if slices.ContainsFunc(uses.held, func(c string) bool { return strings.HasPrefix(c, "lvremove") }) {
+					t.Errorf("the volume is locked longer than for the mark: %q", uses.held)
+				}
+				if _, err := uses.Locks.TryLock(want.ID); err != nil {
+					t.Error(err)
+				}
+			})
+		})
 	}
 }
 

@@ -298,6 +298,16 @@ func TestFacts_recovering(t *testing.T) {
 }
 
 // TestFacts_noManager: nobody waits for a manager that is not there, and nothing of what the last one said counts.
+// TestFacts_paused: Ceph names two flags where a person sets one.
+func TestFacts_paused(t *testing.T) {
+	model := cephtest.New(t, fsid, "n0")
+	model.Flags = []string{"pauserd", "pausewr", "norecover"}
+	f, err := newClient(t, model).Facts(t.Context())
+	if err != nil || f.Map == nil || !slices.Equal(f.Map.Flags, []string{"sortbitwise", "pause", "norecover"}) {
+		t.Errorf("%v: %+v", err, f.Map)
+	}
+}
+
 func TestFacts_noManager(t *testing.T) {
 	c := cephtest.New(t, fsid, "n0", "n1", "n2")
 	c.Managers, c.OSDs[2].In = nil, false

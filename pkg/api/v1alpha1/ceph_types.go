@@ -177,7 +177,7 @@ type CephStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Dashboard string `json:"dashboard,omitempty"`
-	// Waits are what the controller waits for before it goes on, and after that what the spec asks for and does not get, the first 10, each in a sentence.
+	// Waits are up to 10 sentences: the first about what the controller waits for before it goes on, and after them what the spec asks for and does not get.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10

@@ -1166,8 +1166,8 @@ type VolumeGroup struct {
 	// finishes it by itself. Agents of before this field say nothing.
 	MoveLeft string `protobuf:"bytes,18,opt,name=move_left,json=moveLeft,proto3" json:"move_left,omitempty"`
 	// The ids of logical volumes that have the name of a volume of ours, by that name, where the id is not the name of the node, of the group and of the
-	// volume of now: empty for one without an id, that of before where the group was renamed or its disks came from another node. A volume is used under its id
-	// alone. Agents of before this field tell of none.
+	// volume of now: empty for one without an id, that of before where the group was renamed or its disks came from another node. A volume is used under a handle
+	// only that is its id, and names the group as it is called now. Agents of before this field tell of none.
 	OtherIds map[string]string `protobuf:"bytes,19,rep,name=other_ids,json=otherIds,proto3" json:"other_ids,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Names of the logical volumes whose removal has begun, ordered: a part of what they held may be gone, and nobody may use them. Agents of before this
 	// field name none.

@@ -275,6 +275,11 @@ func TestCombine_isBounded(t *testing.T) {
 	if s := got.Steps[0]; len(s.Devices) != briefDevices+1 || s.Devices[briefDevices] != "and 57 more" || len(s.Reason) > briefReason+len("…") {
 		t.Errorf("%+v", s)
 	}
+	// The reason of a step of the whole is shown nowhere else.
+	p.Steps[0].Host = ""
+	if s := Combine([]MemberPlan{{"", p}}).Steps[0]; len(s.Reason) != maxReason {
+		t.Errorf("%+v", s)
+	}
 	if len(p.Steps[0].Devices) != 60 {
 		t.Error("the plan of the member was changed")
 	}

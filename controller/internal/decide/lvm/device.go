@@ -194,8 +194,10 @@ func (h host) called(g decide.Group, names []string) []string {
 	var out []string
 	for _, name := range names {
 		text := name
-		if v := h.volume(g, name); v != nil {
-			text = v.String()
+		for _, v := range h.m.Volumes {
+			if id, err := volumeid.Parse(v.Handle); err == nil && id.Node == h.m.Node && id.Name == name && (v.GroupUUID == "" || v.GroupUUID == g.UUID) {
+				text = v.String()
+			}
 		}
 		out = append(out, text)
 	}
@@ -205,17 +207,17 @@ func (h host) called(g decide.Group, names []string) []string {
 // unusable names the volumes that have to be there, and that no pod gets although their logical volumes exist.
 func (h host) unusable() backend.Finding {
 	var out []string
-	for _, g := range h.groups {
-		for _, name := range g.Volumes {
-			v := h.volume(g, name)
-			if v == nil || !v.Expected || h.givenUp(*v) {
+	for _, v := range h.m.Volumes {
+		id, err := volumeid.Parse(v.Handle)
+		if err != nil || id.Node != h.m.Node || !v.Expected || h.givenUp(v) {
+			continue
+		}
+		for _, g := range h.groups {
+			if v.GroupUUID != "" && v.GroupUUID != g.UUID || v.GroupUUID == "" && id.Group != g.Name && h.holds(id) {
 				continue
 			}
-			switch id, other := g.OtherIDs[name]; {
-			case slices.Contains(g.RemovingVolumes, name):
-				out = append(out, v.String()+": its removal has begun, and a part of what it held may be gone")
-			case other && id != v.Handle:
-				out = append(out, fmt.Sprintf("%s: its logical volume carries the id %q, which somebody took off or changed", v, id))
+			if why := hindrance(g, id); why != "" && slices.Contains(g.Volumes, id.Name) {
+				out = append(out, v.String()+": "+why)
 			}
 		}
 	}
@@ -225,14 +227,24 @@ func (h host) unusable() backend.Finding {
 	return bad(v1alpha1.ReasonVolumeUnusable, "no pod that starts gets "+backend.Shorten(out, 5))
 }
 
-// volume returns the volume whose logical volume is in a group under a name; nil when there is none.
-func (h host) volume(g decide.Group, name string) *backend.Volume {
-	for _, v := range slices.Backward(h.m.Volumes) {
-		if id, err := volumeid.Parse(v.Handle); err == nil && id.Node == h.m.Node && id.Name == name && (v.GroupUUID == "" || v.GroupUUID == g.UUID) {
-			return &v
-		}
+// holds reports whether a group of the name in a handle has a logical volume of the name in it.
+func (h host) holds(id volumeid.ID) bool {
+	return slices.ContainsFunc(h.groups, func(g decide.Group) bool { return g.Name == id.Group && slices.Contains(g.Volumes, id.Name) })
+}
+
+// hindrance says why the agent gives nobody the logical volume that a handle means; empty where nothing is known to be in the way. The agent compares the name of
+// the group, and the id in the tag, with the handle.
+func hindrance(g decide.Group, id volumeid.ID) string {
+	at := g.Name + "/" + id.Name
+	switch tag, other := g.OtherIDs[id.Name]; {
+	case slices.Contains(g.RemovingVolumes, id.Name):
+		return fmt.Sprintf("the removal of its logical volume %s has begun, and a part of what it held may be gone", at)
+	case id.Group != g.Name:
+		return fmt.Sprintf("its handle says volume group %s, and its logical volume is %s", id.Group, at)
+	case other && tag != id.String():
+		return fmt.Sprintf("its logical volume %s has not its handle as the one id (it has %q)", at, tag)
 	}
-	return nil
+	return ""
 }
 
 // mayHideOn returns the paths of the devices that the recorded group may be on while it is not seen: those that cannot be read, and those that

@@ -43,7 +43,7 @@ func TestDecide_vanishedVolumes(t *testing.T) {
 		"it is there": {scene{node: own(full), object: recorded, volumes: volumes(v1)}, grows},
 		"it is there, thin or not, beside others":   {scene{node: own(filled(one, "lv", lv, "thinpool")), object: recorded, volumes: volumes(v1)}, grows},
 		"it is there, of a version before records":  {scene{node: own(full), object: recorded, volumes: volumes(expected("v1", "", handle))}, grows},
-		"it is there, and the group was renamed":    {scene{node: own(renamed), object: recorded, volumes: volumes(v1)}, "EnsureVolumeGroup mine sdz\n"},
+		"it is there, and the group was renamed":    {scene{node: own(renamed), object: recorded, volumes: volumes(v1)}, "VolumeUnusable: no pod that starts gets v1 (claim ns/v1): its handle says volume group quarry-a, and its logical volume is mine/" + lv + "\nEnsureVolumeGroup mine sdz\n"},
 		"it is not there":                           {scene{node: own(one), object: recorded, volumes: volumes(v1)}, gone},
 		"only a snapshot of it is there":            {scene{node: own(filled(one, "snap-"+lv[4:])), object: recorded, volumes: volumes(v1)}, gone},
 		"its handle names another node":             {scene{node: own(full), object: recorded, volumes: volumes(expected("v1", "A", "n2/quarry-a/"+lv))}, gone},
@@ -115,14 +115,16 @@ func TestDecide_unusable(t *testing.T) {
 		edit func(*decide.Group, *backend.Volume)
 		says string
 	}{
-		"no id":                    {func(g *decide.Group, _ *backend.Volume) { g.OtherIDs = map[string]string{lv: ""} }, "no pod that starts gets v1 (claim ns/v1): its logical volume carries the id \"\""},
-		"the id of another volume": {func(g *decide.Group, _ *backend.Volume) { g.OtherIDs = map[string]string{lv: "n1/quarry-a/x"} }, "carries the id \"n1/quarry-a/x\""},
-		"the id of another node":   {func(g *decide.Group, _ *backend.Volume) { g.OtherIDs = map[string]string{lv: "n2/quarry-a/" + lv} }, "carries the id \"n2/quarry-a/"},
-		"being removed":            {func(g *decide.Group, _ *backend.Volume) { g.RemovingVolumes = []string{lv} }, "no pod that starts gets v1 (claim ns/v1): its removal has begun"},
+		"no id":                    {func(g *decide.Group, _ *backend.Volume) { g.OtherIDs = map[string]string{lv: ""} }, "no pod that starts gets v1 (claim ns/v1): its logical volume quarry-a/" + lv + " has not its handle as the one id (it has \"\")"},
+		"the id of another volume": {func(g *decide.Group, _ *backend.Volume) { g.OtherIDs = map[string]string{lv: "n1/quarry-a/x"} }, "(it has \"n1/quarry-a/x\")"},
+		"the id of another node":   {func(g *decide.Group, _ *backend.Volume) { g.OtherIDs = map[string]string{lv: "n2/quarry-a/" + lv} }, "(it has \"n2/quarry-a/"},
+		"being removed":            {func(g *decide.Group, _ *backend.Volume) { g.RemovingVolumes = []string{lv} }, "no pod that starts gets v1 (claim ns/v1): the removal of its logical volume"},
 		"both": {func(g *decide.Group, _ *backend.Volume) {
 			g.RemovingVolumes, g.OtherIDs = []string{lv}, map[string]string{lv: ""}
-		}, "its removal has begun"},
-		"the group was renamed, and the id is its handle": {func(g *decide.Group, _ *backend.Volume) { g.OtherIDs = map[string]string{lv: handle} }, ""},
+		}, "the removal of its logical volume"},
+		"the group was renamed":           {func(g *decide.Group, _ *backend.Volume) { g.Name, g.OtherIDs = "mine", map[string]string{lv: handle} }, "its handle says volume group quarry-a, and its logical volume is mine/"},
+		"the handle names no group":       {func(_ *decide.Group, v *backend.Volume) { v.Handle, v.GroupUUID = "n1/other/"+lv, "" }, "its handle says volume group other"},
+		"its handle has the id of before": {func(g *decide.Group, _ *backend.Volume) { g.OtherIDs = map[string]string{lv: handle} }, ""},
 		"another one of the group": {func(g *decide.Group, _ *backend.Volume) {
 			g.OtherIDs, g.RemovingVolumes = map[string]string{"beside": ""}, []string{"beside"}
 		}, ""},
@@ -140,6 +142,18 @@ func TestDecide_unusable(t *testing.T) {
 				t.Errorf("twice: %s", got.Finding.Message)
 			}
 		})
+	}
+}
+
+// TestDecide_unusableBesideAnother: an object that nobody needs hides nothing of another one of the same logical volume.
+func TestDecide_unusableBesideAnother(t *testing.T) {
+	g := filled(groupOf("A", "sda"), lv)
+	g.OtherIDs = map[string]string{lv: ""}
+	v1, spare := expected("v1", "A", "n1/quarry-a/"+lv), expected("z-restored", "A", "n1/quarry-a/"+lv)
+	spare.Expected = false
+	got := scene{node: up("n1", []decide.Group{g}), object: memberOf(clusterOf(), records("A")), volumes: []backend.Volume{v1, spare}}.decide()
+	if got.Finding.Reason != v1alpha1.ReasonVolumeUnusable || strings.Contains(got.Finding.Message, "restored") {
+		t.Errorf("%+v", got.Finding)
 	}
 }
 

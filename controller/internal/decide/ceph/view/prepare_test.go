@@ -162,6 +162,13 @@ func TestIgnored(t *testing.T) {
 		v := New(o)
 		v.Fill(o.Cluster)
 		said := o.Cluster.Status.Ceph.Waits
+		// Many waits leave room for them.
+		for i := range 20 {
+			v.plan.wait("Wait %d.", i)
+		}
+		if v.Fill(o.Cluster); len(o.Cluster.Status.Ceph.Waits) != 10 || len(v.plan.notes) > 0 && !slices.Contains(o.Cluster.Status.Ceph.Waits, v.plan.notes[0]) {
+			t.Errorf("%q", o.Cluster.Status.Ceph.Waits)
+		}
 		if got := strings.Join(v.plan.notes, " "); !strings.Contains(got, tt.says) || (got == "") != (tt.says == "") || tt.says != "" && !slices.Contains(said, got) {
 			t.Errorf("%s: told %q, in the status %q", name, got, said)
 		}
