@@ -48,7 +48,7 @@ func (e *Engine) changeClosed(ctx context.Context, want volume.Spec, decide volu
 // errShown means that a call of the CSI services works on the volume.
 var errShown = errors.New("it is being made ready for a pod, or taken away from one")
 
-// onceClosed tries a change until nobody has the volume open any more, or works on it for a pod, for a moment.
+// onceClosed makes a change, and for a moment tries it again while somebody has the volume open, or works on it for a pod.
 func onceClosed(ctx context.Context, change func() (volume.Plan, error)) (volume.Plan, error) {
 	for end := time.Now().Add(openPatience); ; {
 		p, err := change()

@@ -3,9 +3,11 @@ package volume
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"quarry.storage/quarry/agent/internal/plan"
+	"quarry.storage/quarry/pkg/volumeid"
 )
 
 // maxMapperName is the longest name that device-mapper takes. In it a dash of either name is written twice.
@@ -48,4 +50,28 @@ func CheckName(group, name string) error {
 			name, n, maxMapperName, plan.ErrInvalid)
 	}
 	return nil
+}
+
+// OtherIDs are the ids of the volumes of a group that have the name of one of ours, by name, where the id is not what the names of node, group and volume
+// make now. Whoever asks for a volume by another id than its own does not get it.
+func OtherIDs(node string, g plan.Group) map[string]string {
+	out := map[string]string{}
+	for _, v := range g.LogicalVolumes {
+		if now := (volumeid.ID{Node: node, Group: g.Name, Name: v.Name}); v.TailOf == "" && volumeid.IsName(v.Name) && v.ID != now.String() {
+			out[v.Name] = v.ID
+		}
+	}
+	return out
+}
+
+// Removing are the volumes of a group whose removal has begun, ordered.
+func Removing(g plan.Group) []string {
+	var out []string
+	for _, v := range g.LogicalVolumes {
+		if v.TailOf == "" && v.Removing {
+			out = append(out, v.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }

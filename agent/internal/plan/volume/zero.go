@@ -2,11 +2,9 @@ package volume
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 
 	"quarry.storage/quarry/agent/internal/plan"
-	"quarry.storage/quarry/pkg/volumeid"
 )
 
 // Zero says what of a linear volume reads as zero before the volume is shown.
@@ -52,30 +50,6 @@ func Showable(v plan.Volume, raw bool) error {
 		return fmt.Errorf("volume %s: %w; a raw block device needs a volume that is made as one", v.Name, plan.ErrFilesystemOnly)
 	}
 	return progress(v)
-}
-
-// OtherIDs are the ids of the volumes of a group that have the name of one of ours, by name, where the id is not what the names of node, group and volume
-// make now. Whoever asks for a volume by another id than its own does not get it.
-func OtherIDs(node string, g plan.Group) map[string]string {
-	out := map[string]string{}
-	for _, v := range g.LogicalVolumes {
-		if now := (volumeid.ID{Node: node, Group: g.Name, Name: v.Name}); v.TailOf == "" && volumeid.IsName(v.Name) && v.ID != now.String() {
-			out[v.Name] = v.ID
-		}
-	}
-	return out
-}
-
-// Removing are the volumes of a group whose removal has begun, ordered.
-func Removing(g plan.Group) []string {
-	var out []string
-	for _, v := range g.LogicalVolumes {
-		if v.TailOf == "" && v.Removing {
-			out = append(out, v.Name)
-		}
-	}
-	slices.Sort(out)
-	return out
 }
 
 // unzeroedTag is the tag that says how far a volume is zeroed.
