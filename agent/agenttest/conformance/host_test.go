@@ -187,6 +187,15 @@ func (n *realNode) stop() {
 	if err := <-n.done; err != nil {
 		n.t.Errorf("serve: %v", err)
 	}
+	n.land()
+}
+
+// land waits for a look that somebody asked for before the server stopped: it ends by itself, and until then it runs LVM, which makes its directory
+// anew. The next look begins once that one has ended.
+func (n *realNode) land() {
+	if _, err := n.server.Node.Observe(context.Background()); err != nil {
+		n.t.Logf("the last look: %v", err)
+	}
 }
 
 // Conn is the connection to the server as it runs now.
