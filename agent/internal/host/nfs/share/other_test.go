@@ -78,7 +78,11 @@ func TestProbe(t *testing.T) {
 				}
 				return nil
 			}})
-			wantReason(t, agent.Probe(), reason)
+			err := agent.Probe()
+			wantReason(t, err, reason)
+			if reason == sharedvolume.ReasonRootSquashed && !strings.Contains(err.Error(), "export the share with no_root_squash") {
+				t.Errorf("does not say what to set: %v", err)
+			}
 		}
 	}
 	if after := tree(t, s.dir); after != before {
