@@ -25,7 +25,7 @@ import (
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
-// newAPIServer signs every request once the gate is open, and answers where it is and who vouches for it.
+// newAPIServer signs every request once the gate is open, and returns where it is and who vouches for it.
 func newAPIServer(t *testing.T, ca *agenttest.CA, gate <-chan struct{}) (url, caFile string) {
 	t.Helper()
 	meta := map[string]string{"name": "x", "uid": "u"}

@@ -152,7 +152,7 @@ func (a API) create(ctx context.Context, client *http.Client, request []byte) (s
 	return created, nil
 }
 
-// look fetches one request. It answers the chain, or why there will be none; neither while the request is undecided.
+// look fetches one request. It returns the chain, or why there will be none; neither while the request is undecided.
 func (a API) look(ctx context.Context, client *http.Client, meta objectMeta) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -141,7 +141,7 @@ func (m *Manager) Doubt(failure error) {
 	}
 }
 
-// renew obtains one certificate and answers how long to wait before the next.
+// renew obtains one certificate and returns how long to wait before the next.
 func (m *Manager) renew(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -82,7 +82,7 @@ func (s *apiServer) write(w io.Writer, answer any) {
 	}
 }
 
-// start serves it, and answers the client for it.
+// start serves it, and returns the client for it.
 func (s *apiServer) start() identity.API {
 	srv := httptest.NewUnstartedServer(s)
 	srv.Config.ErrorLog = nil

@@ -22,7 +22,7 @@ type Refusal struct {
 	Message string
 }
 
-// predicate refuses a device for one reason. It answers the sentence to show, empty when it has nothing against the device.
+// predicate refuses a device for one reason. It returns the sentence to show, which is empty when it has nothing against the device.
 type predicate struct {
 	reason string
 	check  func(Device, Policy) string

@@ -22,7 +22,7 @@ const FSType = "ceph"
 
 // Config is what a Backend works with.
 type Config struct {
-	// Reader answers from the cache, with the index of frame.IndexPersistentVolumes: Clusters and PersistentVolumes. It waits until the cache is complete.
+	// Reader reads from the cache, with the index of frame.IndexPersistentVolumes: Clusters and PersistentVolumes. It waits until the cache is complete.
 	Reader client.Reader
 	// Live asks the API server itself: a Cluster that is given up gets no new volume.
 	Live client.Reader

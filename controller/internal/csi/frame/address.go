@@ -29,7 +29,7 @@ type Book interface {
 
 // Addresses keeps a Book up to date with the pods of the agents; a request's name is the name of a node. It writes nothing.
 type Addresses struct {
-	// Reader answers from the cache.
+	// Reader reads from the cache.
 	Reader client.Reader
 	Book   Book
 	// Namespaces that agents run in, and the Port they listen on.

@@ -33,7 +33,7 @@ type Config struct {
 	Version string
 	// Socket to listen on.
 	Socket string
-	// Reader answers from a cache with the index of IndexPersistentVolumes: whether a volume may be deleted depends on it.
+	// Reader reads from a cache with the index of IndexPersistentVolumes: whether a volume may be deleted depends on it.
 	Reader client.Reader
 	// Live asks the API server itself, which may lack the snapshot API. Whether a volume or a snapshot may be deleted depends on it.
 	Live client.Reader

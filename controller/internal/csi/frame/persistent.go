@@ -19,7 +19,7 @@ const IndexHandle = "csi.driver/volumeHandle"
 
 // PersistentVolumes finds the PersistentVolumes of a driver. What it returns must not be changed.
 type PersistentVolumes struct {
-	// Reader answers from a cache with the index of IndexPersistentVolumes. All works with a client of the API server, too.
+	// Reader reads from a cache with the index of IndexPersistentVolumes. All works with a client of the API server, too.
 	Reader client.Reader
 	// Driver whose PersistentVolumes are meant.
 	Driver string

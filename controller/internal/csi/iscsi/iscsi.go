@@ -42,7 +42,7 @@ type Nodes interface {
 
 // Config is what a Backend works with.
 type Config struct {
-	// Reader answers from the cache, with the index of frame.IndexPersistentVolumes: Iscsis, Members and PersistentVolumes. It waits until the
+	// Reader reads from the cache, with the index of frame.IndexPersistentVolumes: Iscsis, Members and PersistentVolumes. It waits until the
 	// cache is complete.
 	Reader client.Reader
 	// SAN takes the turns.

@@ -34,7 +34,7 @@ type Agents interface {
 
 // Backend is the frame.Backend of local volumes, with snapshots and capacity.
 type Backend struct {
-	// Reader answers from the cache: Clusters, Members, StorageNodes and PersistentVolumes.
+	// Reader reads from the cache: Clusters, Members, StorageNodes and PersistentVolumes.
 	Reader client.Reader
 	// Live asks the API server itself: for VolumeSnapshotContents, and for the PersistentVolumes on which a removal depends.
 	Live client.Reader

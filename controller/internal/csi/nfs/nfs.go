@@ -32,7 +32,7 @@ type Agents interface {
 
 // Config is what a Backend works with.
 type Config struct {
-	// Reader answers from the cache, with the index of frame.IndexPersistentVolumes: Nfs and PersistentVolumes. It waits until the
+	// Reader reads from the cache, with the index of frame.IndexPersistentVolumes: Nfs and PersistentVolumes. It waits until the
 	// cache is complete: what it does not have does not exist.
 	Reader client.Reader
 	// Agents of the nodes.

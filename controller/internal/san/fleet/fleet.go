@@ -30,7 +30,7 @@ type Agents interface {
 type Fleet struct {
 	// Live reads from the API server itself: that a node was fenced, and that it has another key, must not be known late.
 	Live client.Reader
-	// Reader answers from the cache: who is under maintenance. That may be known late.
+	// Reader reads from the cache: who is under maintenance. That may be known late.
 	Reader client.Reader
 	Agents Agents
 }

@@ -125,7 +125,7 @@ func (p *Reader) Permyriad(r Row, key string) int32 {
 	return int32(f*100 + 0.5)
 }
 
-// Known is a flag that LVM answers -1 for where it does not know, or where there is nothing to know: false then.
+// Known is a flag for which LVM reports -1 where it does not know, or where there is nothing to know: false then.
 func (p *Reader) Known(r Row, key string) bool {
 	if p.Text(r, key) == "-1" {
 		return false

@@ -139,7 +139,7 @@ func (v *View) ignored(p *plan, hosts []ceph.Host) {
 		p.note("spec.ceph.mons asks for %d monitors, each on a host of its own. With the hosts that stay the Cluster gets %d. List more hosts for the others.", w.Count, w.Target())
 	}
 	// The API server fills in ext4 and the binding mode by itself.
-	if c := v.seen.Cluster.Spec.StorageClass; c != nil && (len(c.MkfsOptions) > 0 || c.FSType != "" && c.FSType != "ext4") {
+	if c := v.seen.Cluster.Spec.StorageClass; c != nil && (len(c.MkfsOptions) > 0 || c.FSType != "" && c.FSType != filesystem.Default) {
 		p.note("spec.storageClass.fsType and mkfsOptions are not obeyed: volumes of a Cluster of type cephfs are directories of one filesystem.")
 	}
 }
