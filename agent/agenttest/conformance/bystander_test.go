@@ -108,8 +108,8 @@ func TestRealBystanders(t *testing.T) {
 		})
 	}
 	all.Wait()
-	t.Logf("%d programs ran %d times each in %v, beside %d looks that changed something and %d tests for users.",
-		len(programs), runs, time.Since(began).Round(time.Second), seen.looks.Load(), counted.tests.Load())
+	t.Logf("%d programs ran %d times each in %v, beside %d looks that changed something and %d tests for users. A disk that was given back became clean within %v.",
+		len(programs), runs, time.Since(began).Round(time.Second), seen.looks.Load(), counted.tests.Load(), seen.longest.Round(time.Millisecond))
 	if seen.looks.Load() < int64(runs) || counted.tests.Load() < int64(runs) {
 		t.Error("the agent hardly watched")
 	}
@@ -119,7 +119,9 @@ func TestRealBystanders(t *testing.T) {
 type sight struct {
 	looks atomic.Int64
 	mu    sync.Mutex
-	clean map[string]bool
+	// refusals are why each disk cannot be taken, by its path: none for one that is clean. longest is how long one took to become clean.
+	refusals map[string][]string
+	longest  time.Duration
 }
 
 // follow follows what the agent sees.
@@ -136,32 +138,48 @@ func (n *realNode) follow(t *testing.T) *sight {
 			if err != nil {
 				return
 			}
-			clean := map[string]bool{}
+			refusals := map[string][]string{}
 			for _, d := range resp.GetDevices() {
-				clean[d.GetPath()] = len(d.GetRefusals()) == 0
+				refusals[d.GetPath()] = []string{}
+				for _, r := range d.GetRefusals() {
+					refusals[d.GetPath()] = append(refusals[d.GetPath()], r.String())
+				}
 			}
 			s.looks.Add(1)
 			s.mu.Lock()
-			s.clean = clean
+			s.refusals = refusals
 			s.mu.Unlock()
 		}
 	}()
 	return s
 }
 
+// cleanTime is how long a disk may take to become clean: until the last time that the agent makes udev look again (decision 0014), and as long as it waits for a
+// udev that always has something to do, once before that and once before the test for users.
+const cleanTime = 90 * time.Second
+
 // awaitClean waits until the agent has tested a disk for users and found none: a disk that is given back becomes clean by itself.
 func (s *sight) awaitClean(t *testing.T, path string) {
 	t.Helper()
-	for range 400 {
+	began := time.Now()
+	for {
 		s.mu.Lock()
-		clean := s.clean[path]
-		s.mu.Unlock()
+		refusals, seen := s.refusals[path]
+		took := time.Since(began)
+		clean := seen && len(refusals) == 0
 		if clean {
+			s.longest = max(s.longest, took)
+		}
+		s.mu.Unlock()
+		switch {
+		case clean:
+			return
+		case took > cleanTime:
+			t.Errorf("%s does not become clean within %v: %v", path, cleanTime, refusals)
 			return
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	t.Errorf("%s does not become clean", path)
 }
 
 // runBeside runs a program on an empty disk, at some moment before or after the agent has tested it, and empties the disk again.
