@@ -45,6 +45,8 @@ type Share struct {
 	Owner string
 	// ID is the identity that the share must have; empty where it is not known yet.
 	ID string
+	// HasVolumes is true when a PersistentVolume of the owner exists: then its records have to be there, and are not begun anew.
+	HasVolumes bool
 }
 
 // Check refuses a share that cannot be meant.
@@ -127,6 +129,8 @@ type Directory struct {
 	// Bytes is the size that the first call asked for. It does not follow an expansion. 0 where none is on record, as of volumes that an
 	// agent of an earlier version made.
 	Bytes int64
+	// Problem says why the directory of a volume that was made cannot be used; empty when it can, and when nobody looked.
+	Problem string
 	// NeverMade is true when the volume never got as far as Made: nobody ever used it. It is false where nobody knows.
 	NeverMade bool
 }

@@ -14,9 +14,9 @@ import (
 type Directories interface {
 	GetShare(ctx context.Context, s sharedvolume.Share, prepare bool) (sharedvolume.Seen, error)
 	EnsureDirectory(ctx context.Context, s sharedvolume.Share, w sharedvolume.Wish) (sharedvolume.Directory, error)
-	RemoveDirectory(ctx context.Context, s sharedvolume.Share, name string, p sharedvolume.Policy) (sharedvolume.Removal, error)
+	RemoveDirectory(ctx context.Context, s sharedvolume.Share, name, directory string, p sharedvolume.Policy) (sharedvolume.Removal, error)
 	AbandonDirectory(ctx context.Context, s sharedvolume.Share, name string) error
-	ListDirectories(ctx context.Context, s sharedvolume.Share, after string, limit int) ([]sharedvolume.Directory, string, error)
+	ListDirectories(ctx context.Context, s sharedvolume.Share, after string, limit int, compare bool) ([]sharedvolume.Directory, string, error)
 }
 
 // Site is one empty share, for one case of the contract.
@@ -27,6 +27,8 @@ type Site struct {
 	// Put makes a directory that is no volume's, Take moves one away, List lists what is at the root of the share, marks left out.
 	Put, Take func(directory string)
 	List      func() []string
+	// Forget removes all records of the owner of Share, and nothing else.
+	Forget func()
 }
 
 type check struct {
@@ -77,6 +79,7 @@ func Contract(t *testing.T, site func(t *testing.T) Site) {
 	for name, run := range map[string]func(*check){
 		"prepared once": prepared, "a volume's life": life, "what is retained": retained, "what is abandoned": abandoned, "conflicts": conflicts, "archives": archives, "what others do": others,
 		"pages": pages, "wrong requests": wrong,
+		"records that are gone": forgotten, "directories compared": compared,
 	} {
 		t.Run(name, func(t *testing.T) { run(&check{T: t, Site: site(t)}) })
 	}
@@ -88,7 +91,7 @@ func prepared(c *check) {
 		c.Errorf("before: %+v, %v", seen, err)
 	}
 	c.wantReason(c.ensure("pvc-1", "data", sharedvolume.Delete), sharedvolume.ReasonNotPrepared)
-	_, err = c.RemoveDirectory(c.Context(), c.Share, "pvc-1", "")
+	_, err = c.RemoveDirectory(c.Context(), c.Share, "pvc-1", "", "")
 	c.wantReason(err, sharedvolume.ReasonNotPrepared)
 	c.prepare()
 	again, err := c.GetShare(c.Context(), c.Share, true)
@@ -123,12 +126,12 @@ func life(c *check) {
 			c.Errorf("%+v, %v, want %+v", again, err, d)
 		}
 	}
-	list, next, err := c.ListDirectories(c.Context(), c.Share, "", 10)
+	list, next, err := c.ListDirectories(c.Context(), c.Share, "", 10, false)
 	if err != nil || next != "" || len(list) != 1 || list[0] != d {
 		c.Errorf("%+v, %q, %v", list, next, err)
 	}
 	for range 2 {
-		r, err := c.RemoveDirectory(c.Context(), c.Share, "pvc-1", "")
+		r, err := c.RemoveDirectory(c.Context(), c.Share, "pvc-1", "", "")
 		if err != nil || !r.Done || r.Note != "" {
 			c.Errorf("%+v, %v", r, err)
 		}
@@ -141,7 +144,7 @@ func life(c *check) {
 func retained(c *check) {
 	c.prepare()
 	c.must(c.ensure("pvc-1", "other", sharedvolume.Retain))
-	r, err := c.RemoveDirectory(c.Context(), c.Share, "pvc-1", sharedvolume.Delete)
+	r, err := c.RemoveDirectory(c.Context(), c.Share, "pvc-1", "", sharedvolume.Delete)
 	if err != nil || !r.Done || r.OnDelete != sharedvolume.Retain || !slices.Equal(c.List(), []string{"other"}) {
 		c.Errorf("%+v, %v, %v", r, err, c.List())
 	}
@@ -186,7 +189,7 @@ func archives(c *check) {
 	var seen []string
 	for _, name := range []string{"pvc-1", "pvc-2", "pvc-3"} {
 		c.must(c.ensure(name, "data", sharedvolume.Archive))
-		r, err := c.RemoveDirectory(c.Context(), c.Share, name, sharedvolume.Delete)
+		r, err := c.RemoveDirectory(c.Context(), c.Share, name, "", sharedvolume.Delete)
 		if err != nil || !r.Done || r.OnDelete != sharedvolume.Archive || !strings.HasPrefix(r.ArchivedAs, "archived-data-") || slices.Contains(seen, r.ArchivedAs) {
 			c.Errorf("%+v, %v", r, err)
 		}
@@ -207,14 +210,14 @@ func others(c *check) {
 	for _, place := range []string{"gone", "gone/inside"} {
 		c.want(c.ensure("pvc-3", place, sharedvolume.Delete), sharedvolume.ErrTaken, "gone")
 	}
-	r, err := c.RemoveDirectory(c.Context(), c.Share, "pvc-1", "")
+	r, err := c.RemoveDirectory(c.Context(), c.Share, "pvc-1", "", "")
 	if err != nil || !r.Done || !strings.Contains(r.Note, "gone") || r.ArchivedAs != "" {
 		c.Errorf("%+v, %v", r, err)
 	}
 	c.must(c.ensure("pvc-2", "replaced", sharedvolume.Delete))
 	c.Take("replaced")
 	c.Put("replaced")
-	_, err = c.RemoveDirectory(c.Context(), c.Share, "pvc-2", "")
+	_, err = c.RemoveDirectory(c.Context(), c.Share, "pvc-2", "", "")
 	c.want(err, sharedvolume.ErrState, "left alone")
 	if got := c.List(); !slices.Contains(got, "replaced") {
 		c.Errorf("there is %v", got)
@@ -230,7 +233,7 @@ func pages(c *check) {
 	for limit := 1; limit <= len(names); limit++ {
 		var got []string
 		for after := ""; ; {
-			list, next, err := c.ListDirectories(c.Context(), c.Share, after, limit)
+			list, next, err := c.ListDirectories(c.Context(), c.Share, after, limit, false)
 			c.must(err)
 			for _, d := range list {
 				got = append(got, d.Name)
@@ -250,7 +253,7 @@ func wrong(c *check) {
 	for _, bad := range []string{"", "..", "../a", "/a", "a/../b", ".quarry", "a\x00"} {
 		c.want(c.ensure("pvc-1", bad, sharedvolume.Delete), sharedvolume.ErrInvalid, "")
 		c.want(c.ensure(bad, "data", sharedvolume.Delete), sharedvolume.ErrInvalid, "")
-		_, err := c.RemoveDirectory(c.Context(), c.Share, bad, "")
+		_, err := c.RemoveDirectory(c.Context(), c.Share, bad, "", "")
 		c.want(err, sharedvolume.ErrInvalid, "")
 		c.want(c.AbandonDirectory(c.Context(), c.Share, bad), sharedvolume.ErrInvalid, "")
 		s := c.Share

@@ -78,7 +78,7 @@ func valid(s sharedvolume.Share, name string) (sharedvolume.ID, error) {
 }
 
 // RemoveDirectory deletes, archives or leaves the directory of a volume.
-func (v *View) RemoveDirectory(ctx context.Context, s sharedvolume.Share, name string, p sharedvolume.Policy) (sharedvolume.Removal, error) {
+func (v *View) RemoveDirectory(ctx context.Context, s sharedvolume.Share, name, directory string, p sharedvolume.Policy) (sharedvolume.Removal, error) {
 	v.servers.mu.Lock()
 	defer v.servers.mu.Unlock()
 	id, err := valid(s, name)
@@ -91,6 +91,10 @@ func (v *View) RemoveDirectory(ctx context.Context, s sharedvolume.Share, name s
 	}
 	r := h.records[id]
 	if r == nil {
+		holder, there := h.directories[directory]
+		if there && h.records[holder] == nil && p != sharedvolume.Retain {
+			return sharedvolume.Removal{}, state("volume %s has no record on the share, and something is at its place %q", name, directory)
+		}
 		return sharedvolume.Removal{Done: true}, nil
 	}
 	if r.State != sharedvolume.Removing {
@@ -168,7 +172,7 @@ func (h *Share) archive(directory string) string {
 
 // ListDirectories reads records.
 func (v *View) ListDirectories(
-	ctx context.Context, s sharedvolume.Share, after string, limit int,
+	ctx context.Context, s sharedvolume.Share, after string, limit int, compare bool,
 ) (list []sharedvolume.Directory, next string, err error) {
 	v.servers.mu.Lock()
 	defer v.servers.mu.Unlock()
@@ -178,7 +182,11 @@ func (v *View) ListDirectories(
 	}
 	for id, r := range h.records {
 		if id.Owner == s.Owner && id.Name > after {
-			list = append(list, r.Directory)
+			d := r.Directory
+			if compare && d.State == sharedvolume.Made && h.directories[d.Directory] != id {
+				d.Problem = fmt.Sprintf("directory %q of volume %s is gone from the share, or another one is at its place", d.Directory, id.Name)
+			}
+			list = append(list, d)
 		}
 	}
 	slices.SortFunc(list, func(a, b sharedvolume.Directory) int { return strings.Compare(a.Name, b.Name) })

@@ -92,6 +92,14 @@ func (h *Share) Lose() {
 	clear(h.records)
 }
 
+// Forget lets the share have no records of an owner any more. All else stays.
+func (h *Share) Forget(owner string) {
+	h.servers.mu.Lock()
+	defer h.servers.mu.Unlock()
+	delete(h.owners, owner)
+	maps.DeleteFunc(h.records, func(id sharedvolume.ID, _ *record) bool { return id.Owner == owner })
+}
+
 // Put makes a directory that is no volume's.
 func (h *Share) Put(directory string) {
 	h.servers.mu.Lock()
@@ -199,7 +207,7 @@ func (v *View) GetShare(ctx context.Context, s sharedvolume.Share, prepare bool)
 	defer v.servers.mu.Unlock()
 	h, err := v.look(ctx, s)
 	reached := err == nil
-	if reached && prepare && (s.ID == "" || s.ID == h.id) {
+	if reached && prepare && (s.ID == "" || s.ID == h.id) && (!s.HasVolumes || h.owners[s.Owner]) {
 		if h.id == "" {
 			h.id = uuid.NewString()
 		}

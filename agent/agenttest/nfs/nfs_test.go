@@ -16,7 +16,7 @@ func TestContract_model(t *testing.T) {
 		h := servers.Export("nas", "/export", 1<<30)
 		return Site{
 			Directories: servers.From("node-1"), Share: sharedvolume.Share{Server: "nas", Path: "/export", Owner: owner},
-			Put: h.Put, Take: h.Take,
+			Put: h.Put, Take: h.Take, Forget: func() { h.Forget(owner) },
 			List: func() []string {
 				return slices.DeleteFunc(h.Directories(), func(d string) bool { return strings.Contains(d, "/") })
 			},
@@ -74,7 +74,7 @@ func TestSlices(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []int64{1000, 2000, 2500} {
-		r, err := v.RemoveDirectory(t.Context(), s, "a", "")
+		r, err := v.RemoveDirectory(t.Context(), s, "a", "", "")
 		if err != nil || r.Removed != want || r.Done != (want == 2500) {
 			t.Errorf("%+v, %v", r, err)
 		}

@@ -18,12 +18,13 @@ type SharedDirectories interface {
 	GetShare(ctx context.Context, s sharedvolume.Share, prepare bool) (sharedvolume.Seen, error)
 	// EnsureDirectory makes the directory of a volume.
 	EnsureDirectory(ctx context.Context, s sharedvolume.Share, w sharedvolume.Wish) (sharedvolume.Directory, error)
-	// RemoveDirectory deletes, archives or leaves it. An empty policy leaves the choice to the record.
-	RemoveDirectory(ctx context.Context, s sharedvolume.Share, name string, p sharedvolume.Policy) (sharedvolume.Removal, error)
+	// RemoveDirectory deletes, archives or leaves it. An empty policy leaves the choice to the record. directory is the one that the caller has on record.
+	RemoveDirectory(ctx context.Context, s sharedvolume.Share, name, directory string, p sharedvolume.Policy) (sharedvolume.Removal, error)
 	// AbandonDirectory removes what is left of a volume that was never made, and refuses one that was.
 	AbandonDirectory(ctx context.Context, s sharedvolume.Share, name string) error
-	// ListDirectories reads the records behind a name, in the order of names. next is empty behind the last.
-	ListDirectories(ctx context.Context, s sharedvolume.Share, after string, limit int) (list []sharedvolume.Directory, next string, err error)
+	// ListDirectories reads the records behind a name, in the order of names, and with compare looks for their directories. next is empty behind the
+	// last.
+	ListDirectories(ctx context.Context, s sharedvolume.Share, after string, limit int, compare bool) (list []sharedvolume.Directory, next string, err error)
 }
 
 const (
@@ -87,6 +88,9 @@ func (s *sharedDirectoryService) RemoveDirectory(
 	if err == nil {
 		err = validShared(share.Owner, req.GetVolume())
 	}
+	if d := req.GetDirectory(); err == nil && d != "" {
+		err = sharedvolume.CheckDirectory(d)
+	}
 	policy, known := fromOnDelete[req.GetOnDelete()]
 	if err == nil && !known {
 		err = fmt.Errorf("on_delete is %s: %w", req.GetOnDelete(), sharedvolume.ErrInvalid)
@@ -94,7 +98,7 @@ func (s *sharedDirectoryService) RemoveDirectory(
 	if err != nil {
 		return nil, shareStatus(err)
 	}
-	r, err := s.shares.RemoveDirectory(ctx, share, req.GetVolume(), policy)
+	r, err := s.shares.RemoveDirectory(ctx, share, req.GetVolume(), req.GetDirectory(), policy)
 	if err != nil {
 		return nil, shareStatus(err)
 	}
@@ -138,7 +142,7 @@ func (s *sharedDirectoryService) ListDirectories(
 	if limit == 0 || limit > maxPage {
 		limit = maxPage
 	}
-	list, next, err := s.shares.ListDirectories(ctx, share, req.GetPageToken(), limit)
+	list, next, err := s.shares.ListDirectories(ctx, share, req.GetPageToken(), limit, req.GetCompare())
 	if err != nil {
 		return nil, shareStatus(err)
 	}
@@ -156,6 +160,7 @@ func validShare(s *agentv1.Share) (sharedvolume.Share, error) {
 	}
 	out := sharedvolume.Share{
 		Server: s.GetServer(), Path: s.GetPath(), MountOptions: s.GetMountOptions(), Owner: s.GetOwnerUid(), ID: s.GetShareId(),
+		HasVolumes: s.GetHasVolumes(),
 	}
 	return out, out.Check()
 }
@@ -219,7 +224,7 @@ func toDirectory(d sharedvolume.Directory) *agentv1.SharedDirectory {
 	return &agentv1.SharedDirectory{
 		OwnerUid: d.Owner, Volume: d.Name, Directory: d.Directory, OnDelete: toOnDelete(d.OnDelete), State: toState[d.State],
 		CreatedUnixSeconds: d.Created.Unix(), ShareId: d.ShareID, NeverMade: d.NeverMade,
-		SizeBytes: d.Bytes,
+		SizeBytes: d.Bytes, Problem: d.Problem,
 	}
 }
 

@@ -52,15 +52,15 @@ func (p *Pool) EnsureDirectory(ctx context.Context, node string, s sharedvolume.
 }
 
 // RemoveDirectory deletes, archives or leaves the directory of a volume through a node, or a part of a large one. An empty policy leaves
-// the choice to the record on the share.
+// the choice to the record on the share. directory is the one that the PersistentVolume has on record; empty where there is none.
 func (p *Pool) RemoveDirectory(
-	ctx context.Context, node string, s sharedvolume.Share, name string, onDelete sharedvolume.Policy,
+	ctx context.Context, node string, s sharedvolume.Share, name, directory string, onDelete sharedvolume.Policy,
 ) (sharedvolume.Removal, error) {
 	const call = "RemoveDirectory"
 	var r *agentv1.RemoveDirectoryResponse
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewSharedDirectoryServiceClient(conn).RemoveDirectory(ctx, &agentv1.RemoveDirectoryRequest{
-			Share: shareOf(s), Volume: name, OnDelete: toPolicy[onDelete],
+			Share: shareOf(s), Volume: name, Directory: directory, OnDelete: toPolicy[onDelete],
 		})
 		return err
 	})
@@ -93,15 +93,15 @@ func (p *Pool) AbandonDirectory(ctx context.Context, node string, s sharedvolume
 }
 
 // ListDirectories reads a page of the records of an owner's volumes, ordered by name. The token of the next page is empty on the last
-// one.
-func (p *Pool) ListDirectories(ctx context.Context, node string, s sharedvolume.Share, token string) ([]sharedvolume.Directory, string, error) {
+// one. With compare the agent looks for their directories, too.
+func (p *Pool) ListDirectories(ctx context.Context, node string, s sharedvolume.Share, token string, compare bool) ([]sharedvolume.Directory, string, error) {
 	const call = "ListDirectories"
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	var r *agentv1.ListDirectoriesResponse
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewSharedDirectoryServiceClient(conn).ListDirectories(ctx, &agentv1.ListDirectoriesRequest{
-			Share: shareOf(s), PageToken: token,
+			Share: shareOf(s), PageToken: token, Compare: compare,
 		})
 		return err
 	})
@@ -116,14 +116,14 @@ func (p *Pool) ListDirectories(ctx context.Context, node string, s sharedvolume.
 }
 
 func shareOf(s sharedvolume.Share) *agentv1.Share {
-	return &agentv1.Share{Server: s.Server, Path: s.Path, MountOptions: s.MountOptions, OwnerUid: s.Owner, ShareId: s.ID}
+	return &agentv1.Share{Server: s.Server, Path: s.Path, MountOptions: s.MountOptions, OwnerUid: s.Owner, ShareId: s.ID, HasVolumes: s.HasVolumes}
 }
 
 func directoryOf(d *agentv1.SharedDirectory) sharedvolume.Directory {
 	out := sharedvolume.Directory{
 		ID:        sharedvolume.ID{Owner: d.GetOwnerUid(), Name: d.GetVolume()},
 		Directory: d.GetDirectory(), OnDelete: fromPolicy[d.GetOnDelete()], State: states[d.GetState()], ShareID: d.GetShareId(),
-		NeverMade: d.GetNeverMade(), Bytes: d.GetSizeBytes(),
+		NeverMade: d.GetNeverMade(), Bytes: d.GetSizeBytes(), Problem: d.GetProblem(),
 	}
 	if s := d.GetCreatedUnixSeconds(); s > 0 {
 		out.Created = time.Unix(s, 0)

@@ -38,7 +38,7 @@ func (d *directories) GetShare(_ context.Context, r *agentv1.GetShareRequest) (*
 
 var made = &agentv1.SharedDirectory{
 	OwnerUid: owner, Volume: "v", Directory: "a/v", OnDelete: agentv1.OnDelete_ON_DELETE_ARCHIVE,
-	State: agentv1.SharedDirectory_STATE_MADE, CreatedUnixSeconds: 1_700_000_000, ShareId: "id", SizeBytes: 5,
+	State: agentv1.SharedDirectory_STATE_MADE, CreatedUnixSeconds: 1_700_000_000, ShareId: "id", SizeBytes: 5, Problem: "p",
 }
 
 func (d *directories) EnsureDirectory(_ context.Context, r *agentv1.EnsureDirectoryRequest) (*agentv1.EnsureDirectoryResponse, error) {
@@ -103,11 +103,11 @@ func serveService(t *testing.T, service agentv1.SharedDirectoryServiceServer) *P
 func TestPool_sharedDirectories(t *testing.T) {
 	d, p := serveDirectories(t)
 	ctx := t.Context()
-	share := sharedvolume.Share{Server: "server", Path: "/export", MountOptions: []string{"vers=3"}, Owner: owner, ID: "id"}
-	wire := &agentv1.Share{Server: "server", Path: "/export", MountOptions: []string{"vers=3"}, OwnerUid: owner, ShareId: "id"}
+	share := sharedvolume.Share{Server: "server", Path: "/export", MountOptions: []string{"vers=3"}, Owner: owner, ID: "id", HasVolumes: true}
+	wire := &agentv1.Share{Server: "server", Path: "/export", MountOptions: []string{"vers=3"}, OwnerUid: owner, ShareId: "id", HasVolumes: true}
 	record := sharedvolume.Directory{
 		ID: sharedvolume.ID{Owner: owner, Name: "v"}, Directory: "a/v", OnDelete: sharedvolume.Archive, State: sharedvolume.Made,
-		Created: time.Unix(1_700_000_000, 0), ShareID: "id", Bytes: 5,
+		Created: time.Unix(1_700_000_000, 0), ShareID: "id", Bytes: 5, Problem: "p",
 	}
 	check := func(what string, err error, wantAsked proto.Message, want, got any) {
 		t.Helper()
@@ -134,10 +134,10 @@ func TestPool_sharedDirectories(t *testing.T) {
 	check("EnsureDirectory", err, &agentv1.EnsureDirectoryRequest{
 		Share: wire, Volume: "v", Directory: "a/v", OnDelete: agentv1.OnDelete_ON_DELETE_ARCHIVE, SizeBytes: 5,
 	}, record, got)
-	removal, err := p.RemoveDirectory(ctx, "n1", share, "v", "")
-	check("RemoveDirectory", err, &agentv1.RemoveDirectoryRequest{Share: wire, Volume: "v"},
+	removal, err := p.RemoveDirectory(ctx, "n1", share, "v", "a/v", "")
+	check("RemoveDirectory", err, &agentv1.RemoveDirectoryRequest{Share: wire, Volume: "v", Directory: "a/v"},
 		sharedvolume.Removal{Done: true, Removed: 7, OnDelete: sharedvolume.Retain, ArchivedAs: "archived-v", Note: "n"}, removal)
-	_, err = p.RemoveDirectory(ctx, "n1", share, "v", sharedvolume.Delete)
+	_, err = p.RemoveDirectory(ctx, "n1", share, "v", "", sharedvolume.Delete)
 	check("RemoveDirectory", err, &agentv1.RemoveDirectoryRequest{
 		Share: wire, Volume: "v", OnDelete: agentv1.OnDelete_ON_DELETE_DELETE,
 	}, nil, nil)
@@ -146,8 +146,8 @@ func TestPool_sharedDirectories(t *testing.T) {
 	neverMade := sharedvolume.Directory{
 		ID: sharedvolume.ID{Owner: owner, Name: "w"}, Directory: "a/w", OnDelete: sharedvolume.Delete, State: sharedvolume.Removing, NeverMade: true,
 	}
-	list, next, err := p.ListDirectories(ctx, "n1", share, "token")
-	check("ListDirectories", err, &agentv1.ListDirectoriesRequest{Share: wire, PageToken: "token"}, []sharedvolume.Directory{record, neverMade}, list)
+	list, next, err := p.ListDirectories(ctx, "n1", share, "token", true)
+	check("ListDirectories", err, &agentv1.ListDirectoriesRequest{Share: wire, PageToken: "token", Compare: true}, []sharedvolume.Directory{record, neverMade}, list)
 	if next != "next" {
 		t.Errorf("next is %q", next)
 	}

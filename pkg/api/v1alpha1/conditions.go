@@ -65,7 +65,7 @@ const (
 	ConditionLunReady = "LunReady"
 	// ConditionPathsHealthy: every initiator has every path. Volumes are served all the same, so Ready does not depend on it.
 	ConditionPathsHealthy = "PathsHealthy"
-	// ConditionVolumesPresent: every volume that a PersistentVolume names is on the shared LUN, or in the filesystem of a Cluster of type cephfs.
+	// ConditionVolumesPresent: every volume that a PersistentVolume names is on the shared LUN, on the share of an Nfs, or in the filesystem of a Cluster of type cephfs.
 	ConditionVolumesPresent = "VolumesPresent"
 	// ConditionVolumesOfGroup: every PersistentVolume of the class names the volume group that is on record. One that names another cannot be used, and is no
 	// matter of the others.

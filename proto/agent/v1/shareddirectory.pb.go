@@ -146,7 +146,10 @@ type Share struct {
 	OwnerUid string `protobuf:"bytes,4,opt,name=owner_uid,json=ownerUid,proto3" json:"owner_uid,omitempty"`
 	// OPTIONAL. Identity of the share as it was returned once (GetShareResponse.share_id). When set, a share with another identity, or
 	// without one, is refused as OtherShare: the server may have lost a disk, or the name may lead to another server.
-	ShareId       string `protobuf:"bytes,5,opt,name=share_id,json=shareId,proto3" json:"share_id,omitempty"`
+	ShareId string `protobuf:"bytes,5,opt,name=share_id,json=shareId,proto3" json:"share_id,omitempty"`
+	// OPTIONAL. True when a PersistentVolume of this owner exists. Then a share without records of the owner is refused as NotPrepared, even with
+	// GetShareRequest.prepare: records that were lost are never begun anew. Agents of earlier versions begin them anew.
+	HasVolumes    bool `protobuf:"varint,6,opt,name=has_volumes,json=hasVolumes,proto3" json:"has_volumes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -214,6 +217,13 @@ func (x *Share) GetShareId() string {
 		return x.ShareId
 	}
 	return ""
+}
+
+func (x *Share) GetHasVolumes() bool {
+	if x != nil {
+		return x.HasVolumes
+	}
+	return false
 }
 
 type GetShareRequest struct {
@@ -555,7 +565,10 @@ type RemoveDirectoryRequest struct {
 	// REQUIRED. Name of the volume, as in EnsureDirectoryRequest.
 	Volume string `protobuf:"bytes,2,opt,name=volume,proto3" json:"volume,omitempty"`
 	// OPTIONAL. Where it differs from what is recorded, the safer one of the two is done: retain, then archive, then delete.
-	OnDelete      OnDelete `protobuf:"varint,3,opt,name=on_delete,json=onDelete,proto3,enum=quarry.agent.v1.OnDelete" json:"on_delete,omitempty"`
+	OnDelete OnDelete `protobuf:"varint,3,opt,name=on_delete,json=onDelete,proto3,enum=quarry.agent.v1.OnDelete" json:"on_delete,omitempty"`
+	// OPTIONAL. Directory that the PersistentVolume has on record, relative to the root of the share. If the share has no record of the volume,
+	// and something is there that is no other volume's, the call is refused, unless on_delete is ON_DELETE_RETAIN. Agents of earlier versions ignore it.
+	Directory     string `protobuf:"bytes,4,opt,name=directory,proto3" json:"directory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -609,6 +622,13 @@ func (x *RemoveDirectoryRequest) GetOnDelete() OnDelete {
 		return x.OnDelete
 	}
 	return OnDelete_ON_DELETE_UNSPECIFIED
+}
+
+func (x *RemoveDirectoryRequest) GetDirectory() string {
+	if x != nil {
+		return x.Directory
+	}
+	return ""
 }
 
 type RemoveDirectoryResponse struct {
@@ -790,7 +810,9 @@ type ListDirectoriesRequest struct {
 	// OPTIONAL. At most this many; the agent's choice when 0.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// OPTIONAL. From the answer before.
-	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// True looks for the directory of each volume that was made, and fills SharedDirectory.problem. It costs a few lookups for each.
+	Compare       bool `protobuf:"varint,4,opt,name=compare,proto3" json:"compare,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -844,6 +866,13 @@ func (x *ListDirectoriesRequest) GetPageToken() string {
 		return x.PageToken
 	}
 	return ""
+}
+
+func (x *ListDirectoriesRequest) GetCompare() bool {
+	if x != nil {
+		return x.Compare
+	}
+	return false
 }
 
 type ListDirectoriesResponse struct {
@@ -919,7 +948,10 @@ type SharedDirectory struct {
 	NeverMade bool `protobuf:"varint,8,opt,name=never_made,json=neverMade,proto3" json:"never_made,omitempty"`
 	// Size that the first EnsureDirectory asked for, in bytes: it does not follow an expansion. 0 where none is on record, and from agents
 	// of earlier versions. The caller compares it with what it asks for.
-	SizeBytes     int64 `protobuf:"varint,9,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	SizeBytes int64 `protobuf:"varint,9,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// Why the directory of a volume that was made cannot be used, for a person: it is gone, or another one is at its place. Empty when it can,
+	// when nobody looked (ListDirectoriesRequest.compare), and from agents of earlier versions.
+	Problem       string `protobuf:"bytes,10,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1017,17 +1049,26 @@ func (x *SharedDirectory) GetSizeBytes() int64 {
 	return 0
 }
 
+func (x *SharedDirectory) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
 var File_agent_v1_shareddirectory_proto protoreflect.FileDescriptor
 
 const file_agent_v1_shareddirectory_proto_rawDesc = "" +
 	"\n" +
-	"\x1eagent/v1/shareddirectory.proto\x12\x0fquarry.agent.v1\"\x90\x01\n" +
+	"\x1eagent/v1/shareddirectory.proto\x12\x0fquarry.agent.v1\"\xb1\x01\n" +
 	"\x05Share\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12#\n" +
 	"\rmount_options\x18\x03 \x03(\tR\fmountOptions\x12\x1b\n" +
 	"\towner_uid\x18\x04 \x01(\tR\bownerUid\x12\x19\n" +
-	"\bshare_id\x18\x05 \x01(\tR\ashareId\"Y\n" +
+	"\bshare_id\x18\x05 \x01(\tR\ashareId\x12\x1f\n" +
+	"\vhas_volumes\x18\x06 \x01(\bR\n" +
+	"hasVolumes\"Y\n" +
 	"\x0fGetShareRequest\x12,\n" +
 	"\x05share\x18\x01 \x01(\v2\x16.quarry.agent.v1.ShareR\x05share\x12\x18\n" +
 	"\aprepare\x18\x02 \x01(\bR\aprepare\"\xf9\x01\n" +
@@ -1053,11 +1094,12 @@ const file_agent_v1_shareddirectory_proto_rawDesc = "" +
 	"\n" +
 	"size_bytes\x18\x05 \x01(\x03R\tsizeBytes\"Y\n" +
 	"\x17EnsureDirectoryResponse\x12>\n" +
-	"\tdirectory\x18\x01 \x01(\v2 .quarry.agent.v1.SharedDirectoryR\tdirectory\"\x96\x01\n" +
+	"\tdirectory\x18\x01 \x01(\v2 .quarry.agent.v1.SharedDirectoryR\tdirectory\"\xb4\x01\n" +
 	"\x16RemoveDirectoryRequest\x12,\n" +
 	"\x05share\x18\x01 \x01(\v2\x16.quarry.agent.v1.ShareR\x05share\x12\x16\n" +
 	"\x06volume\x18\x02 \x01(\tR\x06volume\x126\n" +
-	"\ton_delete\x18\x03 \x01(\x0e2\x19.quarry.agent.v1.OnDeleteR\bonDelete\"\xc3\x01\n" +
+	"\ton_delete\x18\x03 \x01(\x0e2\x19.quarry.agent.v1.OnDeleteR\bonDelete\x12\x1c\n" +
+	"\tdirectory\x18\x04 \x01(\tR\tdirectory\"\xc3\x01\n" +
 	"\x17RemoveDirectoryResponse\x12\x12\n" +
 	"\x04done\x18\x01 \x01(\bR\x04done\x12'\n" +
 	"\x0fremoved_entries\x18\x02 \x01(\x03R\x0eremovedEntries\x126\n" +
@@ -1068,15 +1110,16 @@ const file_agent_v1_shareddirectory_proto_rawDesc = "" +
 	"\x17AbandonDirectoryRequest\x12,\n" +
 	"\x05share\x18\x01 \x01(\v2\x16.quarry.agent.v1.ShareR\x05share\x12\x16\n" +
 	"\x06volume\x18\x02 \x01(\tR\x06volume\"\x1a\n" +
-	"\x18AbandonDirectoryResponse\"\x82\x01\n" +
+	"\x18AbandonDirectoryResponse\"\x9c\x01\n" +
 	"\x16ListDirectoriesRequest\x12,\n" +
 	"\x05share\x18\x01 \x01(\v2\x16.quarry.agent.v1.ShareR\x05share\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\"\x85\x01\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\x12\x18\n" +
+	"\acompare\x18\x04 \x01(\bR\acompare\"\x85\x01\n" +
 	"\x17ListDirectoriesResponse\x12B\n" +
 	"\vdirectories\x18\x01 \x03(\v2 .quarry.agent.v1.SharedDirectoryR\vdirectories\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xbb\x03\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd5\x03\n" +
 	"\x0fSharedDirectory\x12\x1b\n" +
 	"\towner_uid\x18\x01 \x01(\tR\bownerUid\x12\x16\n" +
 	"\x06volume\x18\x02 \x01(\tR\x06volume\x12\x1c\n" +
@@ -1088,7 +1131,9 @@ const file_agent_v1_shareddirectory_proto_rawDesc = "" +
 	"\n" +
 	"never_made\x18\b \x01(\bR\tneverMade\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\t \x01(\x03R\tsizeBytes\"T\n" +
+	"size_bytes\x18\t \x01(\x03R\tsizeBytes\x12\x18\n" +
+	"\aproblem\x18\n" +
+	" \x01(\tR\aproblem\"T\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fSTATE_MAKING\x10\x01\x12\x0e\n" +

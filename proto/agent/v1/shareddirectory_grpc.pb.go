@@ -43,6 +43,8 @@ const (
 // | code                | reasons                                                                                                  |
 // |---------------------|----------------------------------------------------------------------------------------------------------|
 // | UNAVAILABLE         | Unreachable, NameUnresolved                                                                              |
+// | ABORTED             | TooManyCalls                                                                                             |
+// | INVALID_ARGUMENT    | Invalid                                                                                                  |
 // | FAILED_PRECONDITION | Refused, NotExported, NotNFS, ReadOnly, RootSquashed, UnstableIdentity, OtherShare, NotPrepared, Unknown |
 // | RESOURCE_EXHAUSTED  | NoSpace                                                                                                  |
 type SharedDirectoryServiceClient interface {
@@ -78,14 +80,14 @@ type SharedDirectoryServiceClient interface {
 	// moved out of sight, then removed a part at a time: the call returns within half a minute with done=false, and the caller calls
 	// again.
 	//
-	// Effect: the volume is gone when done is true. Idempotent: done when there is no record of the volume. A directory that is not the
-	// one that was made is left alone, and so is one in which the directory of another volume, or a share of its own, is. Who may call: the
+	// Effect: the volume is gone when done is true. Idempotent: done when there is no record of the volume, and nothing at the directory that
+	// the request names. A directory that is not the one that was made is left alone, and so is one in which the directory of another volume, or a share of its own, is. Who may call: the
 	// CSI controller.
 	//
 	// | code                | caller's action                                                                    |
 	// |---------------------|------------------------------------------------------------------------------------|
 	// | INVALID_ARGUMENT    | correct the request                                                                |
-	// | FAILED_PRECONDITION | the directory is not the one that was made, or the share cannot be used: show it   |
+	// | FAILED_PRECONDITION | the directory is not the one that was made, or has no record, or the share cannot be used: show it |
 	// | ABORTED             | as for EnsureDirectory                                                             |
 	// | UNAVAILABLE         | the server does not answer: retry with backoff, or through another agent           |
 	RemoveDirectory(ctx context.Context, in *RemoveDirectoryRequest, opts ...grpc.CallOption) (*RemoveDirectoryResponse, error)
@@ -104,7 +106,7 @@ type SharedDirectoryServiceClient interface {
 	// | UNAVAILABLE         | the server does not answer: retry with backoff, or through another agent                  |
 	// | UNIMPLEMENTED       | the agent is of an earlier version: wait until it is updated                              |
 	AbandonDirectory(ctx context.Context, in *AbandonDirectoryRequest, opts ...grpc.CallOption) (*AbandonDirectoryResponse, error)
-	// ListDirectories reads the records of an owner's volumes, ordered by name. Nothing is compared with what exists.
+	// ListDirectories reads the records of an owner's volumes, ordered by name. With compare it looks whether their directories are there.
 	//
 	// Effect: none. Idempotent. Who may call: the controller and the CSI controller. A page token is good for as long as the owner is.
 	//
@@ -112,6 +114,7 @@ type SharedDirectoryServiceClient interface {
 	// |---------------------|--------------------------------------------------------------------------|
 	// | INVALID_ARGUMENT    | correct the request                                                      |
 	// | FAILED_PRECONDITION | the share cannot be used, or a record cannot be read                     |
+	// | ABORTED             | a record changed meanwhile, or too many calls are in progress: retry     |
 	// | UNAVAILABLE         | the server does not answer: retry with backoff, or through another agent |
 	ListDirectories(ctx context.Context, in *ListDirectoriesRequest, opts ...grpc.CallOption) (*ListDirectoriesResponse, error)
 }
@@ -191,6 +194,8 @@ func (c *sharedDirectoryServiceClient) ListDirectories(ctx context.Context, in *
 // | code                | reasons                                                                                                  |
 // |---------------------|----------------------------------------------------------------------------------------------------------|
 // | UNAVAILABLE         | Unreachable, NameUnresolved                                                                              |
+// | ABORTED             | TooManyCalls                                                                                             |
+// | INVALID_ARGUMENT    | Invalid                                                                                                  |
 // | FAILED_PRECONDITION | Refused, NotExported, NotNFS, ReadOnly, RootSquashed, UnstableIdentity, OtherShare, NotPrepared, Unknown |
 // | RESOURCE_EXHAUSTED  | NoSpace                                                                                                  |
 type SharedDirectoryServiceServer interface {
@@ -226,14 +231,14 @@ type SharedDirectoryServiceServer interface {
 	// moved out of sight, then removed a part at a time: the call returns within half a minute with done=false, and the caller calls
 	// again.
 	//
-	// Effect: the volume is gone when done is true. Idempotent: done when there is no record of the volume. A directory that is not the
-	// one that was made is left alone, and so is one in which the directory of another volume, or a share of its own, is. Who may call: the
+	// Effect: the volume is gone when done is true. Idempotent: done when there is no record of the volume, and nothing at the directory that
+	// the request names. A directory that is not the one that was made is left alone, and so is one in which the directory of another volume, or a share of its own, is. Who may call: the
 	// CSI controller.
 	//
 	// | code                | caller's action                                                                    |
 	// |---------------------|------------------------------------------------------------------------------------|
 	// | INVALID_ARGUMENT    | correct the request                                                                |
-	// | FAILED_PRECONDITION | the directory is not the one that was made, or the share cannot be used: show it   |
+	// | FAILED_PRECONDITION | the directory is not the one that was made, or has no record, or the share cannot be used: show it |
 	// | ABORTED             | as for EnsureDirectory                                                             |
 	// | UNAVAILABLE         | the server does not answer: retry with backoff, or through another agent           |
 	RemoveDirectory(context.Context, *RemoveDirectoryRequest) (*RemoveDirectoryResponse, error)
@@ -252,7 +257,7 @@ type SharedDirectoryServiceServer interface {
 	// | UNAVAILABLE         | the server does not answer: retry with backoff, or through another agent                  |
 	// | UNIMPLEMENTED       | the agent is of an earlier version: wait until it is updated                              |
 	AbandonDirectory(context.Context, *AbandonDirectoryRequest) (*AbandonDirectoryResponse, error)
-	// ListDirectories reads the records of an owner's volumes, ordered by name. Nothing is compared with what exists.
+	// ListDirectories reads the records of an owner's volumes, ordered by name. With compare it looks whether their directories are there.
 	//
 	// Effect: none. Idempotent. Who may call: the controller and the CSI controller. A page token is good for as long as the owner is.
 	//
@@ -260,6 +265,7 @@ type SharedDirectoryServiceServer interface {
 	// |---------------------|--------------------------------------------------------------------------|
 	// | INVALID_ARGUMENT    | correct the request                                                      |
 	// | FAILED_PRECONDITION | the share cannot be used, or a record cannot be read                     |
+	// | ABORTED             | a record changed meanwhile, or too many calls are in progress: retry     |
 	// | UNAVAILABLE         | the server does not answer: retry with backoff, or through another agent |
 	ListDirectories(context.Context, *ListDirectoriesRequest) (*ListDirectoriesResponse, error)
 	mustEmbedUnimplementedSharedDirectoryServiceServer()

@@ -236,6 +236,8 @@ func TestList_withoutUdev(t *testing.T) {
 	tr := newTree(t)
 	tr.disk("x", "sda", "8:0")
 	tr.link("dev/disk/by-id/scsi-1", "../../sda")
+	// A directory that is gone once it is read.
+	tr.link("dev/disk/by-label", "gone")
 	tr.remove("run/udev")
 	h := New(Config{Sys: tr.root + "/sys", Dev: tr.root + "/dev", Udev: tr.root + "/run/udev", WithoutUdev: true})
 	got, err := h.List(t.Context())

@@ -102,6 +102,9 @@ func (h *Host) scanLinks(node string) ([]string, error) {
 	var out []string
 	for _, dir := range dirs {
 		links, err := os.ReadDir(filepath.Join(root, dir.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // Whoever removed the last link in it removed the directory as well.
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -70,7 +70,7 @@ func TestClient_manyRemovals(t *testing.T) {
 	var refused atomic.Int64
 	for i := range 4 {
 		removed.Go(func() {
-			_, err := c.RemoveDirectory(t.Context(), shareOf("one"), fmt.Sprintf("pvc-%d", i), sharedvolume.Delete)
+			_, err := c.RemoveDirectory(t.Context(), shareOf("one"), fmt.Sprintf("pvc-%d", i), "", sharedvolume.Delete)
 			var p *sharedvolume.Problem
 			if errors.As(err, &p) && p.Reason == sharedvolume.ReasonTooManyCalls {
 				refused.Add(1)

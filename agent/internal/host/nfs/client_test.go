@@ -286,7 +286,7 @@ func TestClient_lifecycle(t *testing.T) {
 	if err := c.AbandonDirectory(t.Context(), s, "pvc-1"); !errors.Is(err, sharedvolume.ErrState) {
 		t.Errorf("a volume that was made is abandoned: %v", err)
 	}
-	r, err := c.RemoveDirectory(t.Context(), s, "pvc-1", "")
+	r, err := c.RemoveDirectory(t.Context(), s, "pvc-1", "", "")
 	if err != nil || !r.Done || r.OnDelete != sharedvolume.Delete {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -315,7 +315,7 @@ func TestClient_errors(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	s.ID = "00000000-0000-0000-0000-000000000000"
-	_, err = c.RemoveDirectory(t.Context(), s, "pvc-1", "")
+	_, err = c.RemoveDirectory(t.Context(), s, "pvc-1", "", "")
 	wantReason(t, err, sharedvolume.ReasonOtherShare)
 	_, err = c.EnsureDirectory(t.Context(), shareOf("nowhere"), sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 	wantReason(t, err, sharedvolume.ReasonNameUnresolved, "nowhere")
@@ -335,8 +335,8 @@ func TestClient_invalid(t *testing.T) {
 	} {
 		_, getErr := c.GetShare(t.Context(), s, true)
 		_, ensureErr := c.EnsureDirectory(t.Context(), s, sharedvolume.Wish{Name: "pvc-1", Directory: "a", OnDelete: sharedvolume.Delete})
-		_, removeErr := c.RemoveDirectory(t.Context(), s, "pvc-1", "")
-		_, _, listErr := c.ListDirectories(t.Context(), s, "", 1)
+		_, removeErr := c.RemoveDirectory(t.Context(), s, "pvc-1", "", "")
+		_, _, listErr := c.ListDirectories(t.Context(), s, "", 1, false)
 		abandonErr := c.AbandonDirectory(t.Context(), s, "pvc-1")
 		for _, err := range []error{getErr, ensureErr, removeErr, abandonErr, listErr} {
 			if !errors.Is(err, sharedvolume.ErrInvalid) {
@@ -493,13 +493,13 @@ func TestClient_oneCallPerVolume(t *testing.T) {
 	for c.lockedNothing() {
 		time.Sleep(time.Millisecond)
 	}
-	_, err = c.RemoveDirectory(t.Context(), shareOf("one"), "pvc-1", "")
+	_, err = c.RemoveDirectory(t.Context(), shareOf("one"), "pvc-1", "", "")
 	if !errors.Is(err, sharedvolume.ErrBusy) {
 		t.Errorf("%v", err)
 	}
 	w.release()
 	must(t, <-first)
-	r, err := c.RemoveDirectory(t.Context(), shareOf("one"), "pvc-1", "")
+	r, err := c.RemoveDirectory(t.Context(), shareOf("one"), "pvc-1", "", "")
 	if err != nil || !r.Done {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -528,7 +528,7 @@ func TestClient_callerGoes(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	takes(t, time.Second, func() {
-		if _, err := c.RemoveDirectory(t.Context(), shareOf("one"), "pvc-1", ""); !errors.Is(err, sharedvolume.ErrBusy) {
+		if _, err := c.RemoveDirectory(t.Context(), shareOf("one"), "pvc-1", "", ""); !errors.Is(err, sharedvolume.ErrBusy) {
 			t.Errorf("another call works on the volume: %v", err)
 		}
 	})
@@ -538,7 +538,7 @@ func TestClient_callerGoes(t *testing.T) {
 		return err
 	})
 	back(t, func() error {
-		r, err := c.RemoveDirectory(t.Context(), shareOf("one"), "pvc-1", "")
+		r, err := c.RemoveDirectory(t.Context(), shareOf("one"), "pvc-1", "", "")
 		if err == nil && !r.Done {
 			err = errors.New("not done")
 		}
@@ -582,7 +582,7 @@ func TestClient_callerHasNoMoreTime(t *testing.T) {
 	if _, err := c.EnsureDirectory(ctx, shareOf("one"), sharedvolume.Wish{Name: "pvc-2", Directory: "e", OnDelete: sharedvolume.Delete}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
-	if _, err := c.RemoveDirectory(t.Context(), shareOf("one"), "pvc-2", ""); !errors.Is(err, sharedvolume.ErrBusy) {
+	if _, err := c.RemoveDirectory(t.Context(), shareOf("one"), "pvc-2", "", ""); !errors.Is(err, sharedvolume.ErrBusy) {
 		t.Errorf("another call works on the volume: %v", err)
 	}
 	w.release()
@@ -685,7 +685,7 @@ func TestClient_slices(t *testing.T) {
 	}
 	calls := 0
 	for done := false; !done; calls++ {
-		r, err := c.RemoveDirectory(t.Context(), shareOf("one"), "pvc-1", "")
+		r, err := c.RemoveDirectory(t.Context(), shareOf("one"), "pvc-1", "", "")
 		must(t, err)
 		done = r.Done
 		if done && r.Removed != 500 {
@@ -708,6 +708,9 @@ func TestContract(t *testing.T) {
 			Take: func(directory string) {
 				// Moved, not removed: its inode stays taken.
 				must(t, os.Rename(filepath.Join(root, directory), filepath.Join(w.dir, filepath.Base(directory))))
+			},
+			Forget: func() {
+				must(t, os.RemoveAll(filepath.Join(root, sharedvolume.MarkDirectory, "volumes", shareOf("one").Owner)))
 			},
 			List: func() []string {
 				entries, err := os.ReadDir(root)

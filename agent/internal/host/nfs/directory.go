@@ -42,7 +42,7 @@ func (c *Client) do(
 		unlock()
 		return child.Response{}, on, c.explain(err)
 	}
-	r.Target = share.Target{Owner: s.Owner, ShareID: s.ID}
+	r.Target = share.Target{Owner: s.Owner, ShareID: s.ID, HasVolumes: s.HasVolumes}
 	out, err := on.call(ctx, r, limit, unlock)
 	return out, on, c.explain(err)
 }
@@ -101,13 +101,13 @@ func (c *Client) EnsureDirectory(ctx context.Context, s sharedvolume.Share, w sh
 }
 
 // RemoveDirectory deletes, archives or leaves the directory of a volume. It returns after a while even if it is not done.
-func (c *Client) RemoveDirectory(ctx context.Context, s sharedvolume.Share, name string, policy sharedvolume.Policy) (sharedvolume.Removal, error) {
+func (c *Client) RemoveDirectory(ctx context.Context, s sharedvolume.Share, name, directory string, policy sharedvolume.Policy) (sharedvolume.Removal, error) {
 	unlock, err := c.volume(s, name)
 	if err != nil {
 		return sharedvolume.Removal{}, err
 	}
 	limits := c.cfg.Limits
-	r := child.Request{Operation: child.Remove, Volume: name, OnDelete: policy, Budget: limits.Slice}
+	r := child.Request{Operation: child.Remove, Volume: name, Directory: directory, OnDelete: policy, Budget: limits.Slice}
 	out, _, err := c.do(ctx, s, r, limits.Slice+limits.Call, unlock)
 	return out.Removal, err
 }
@@ -122,12 +122,20 @@ func (c *Client) AbandonDirectory(ctx context.Context, s sharedvolume.Share, nam
 	return err
 }
 
-// ListDirectories reads the records of an owner's volumes, in the order of names, from the one behind after on.
-func (c *Client) ListDirectories(ctx context.Context, s sharedvolume.Share, after string, limit int) ([]sharedvolume.Directory, string, error) {
+// compareTime is how long a page of records is that are compared with the directories: well below the limit of a call, whatever a lookup takes.
+const compareTime = 5 * time.Second
+
+// ListDirectories reads the records of an owner's volumes, in the order of names, from the one behind after on. With compare it looks for their
+// directories, too.
+func (c *Client) ListDirectories(ctx context.Context, s sharedvolume.Share, after string, limit int, compare bool) ([]sharedvolume.Directory, string, error) {
 	if err := s.Check(); err != nil {
 		return nil, "", err
 	}
-	out, _, err := c.do(ctx, s, child.Request{Operation: child.List, After: after, Limit: limit}, c.cfg.Limits.Call, func() {})
+	r := child.Request{Operation: child.List, After: after, Limit: limit}
+	if compare {
+		r.Budget = compareTime
+	}
+	out, _, err := c.do(ctx, s, r, c.cfg.Limits.Call, func() {})
 	return out.List, out.Next, err
 }
 

@@ -169,7 +169,7 @@ func versions(t *testing.T, s *nfsd.Server) { //nolint:gocyclo // one journey, t
 				if left := mounts(t, place); len(left) != 0 {
 					t.Errorf("left %q", left)
 				}
-				r, err := c.RemoveDirectory(t.Context(), share, "pvc-1", "")
+				r, err := c.RemoveDirectory(t.Context(), share, "pvc-1", "", "")
 				if err != nil || !r.Done || r.Removed != 1 {
 					t.Errorf("%+v, %v", r, err)
 				}
@@ -217,7 +217,7 @@ func escapes(t *testing.T, s *nfsd.Server) {
 	if err := attach(t, c, v, t.TempDir()); !errors.Is(err, sharedvolume.ErrState) {
 		t.Errorf("a link in the place of the directory: %v", err)
 	}
-	if _, err := c.RemoveDirectory(t.Context(), share, "pvc-1", ""); !errors.Is(err, sharedvolume.ErrState) {
+	if _, err := c.RemoveDirectory(t.Context(), share, "pvc-1", "", ""); !errors.Is(err, sharedvolume.ErrState) {
 		t.Errorf("removing a link in the place of the directory: %v", err)
 	}
 	must(t, os.Remove(filepath.Join(dir, "data")))
@@ -346,7 +346,7 @@ func manyFiles(t *testing.T, s *nfsd.Server) {
 	begin, calls, last := time.Now(), 0, int64(0)
 	for done := false; !done; calls++ {
 		takes(t, 5*time.Second, func() {
-			r, err := c.RemoveDirectory(t.Context(), share, "pvc-1", "")
+			r, err := c.RemoveDirectory(t.Context(), share, "pvc-1", "", "")
 			must(t, err)
 			if r.Removed <= last {
 				t.Fatalf("no progress: %+v", r)
@@ -372,7 +372,7 @@ func archived(t *testing.T, s *nfsd.Server) {
 	must(t, os.WriteFile(filepath.Join(place, "file"), []byte("x"), 0o600))
 	var as []string
 	for range 2 {
-		r, err := c.RemoveDirectory(t.Context(), share, "pvc-1", sharedvolume.Delete)
+		r, err := c.RemoveDirectory(t.Context(), share, "pvc-1", "", sharedvolume.Delete)
 		if err != nil || !r.Done || r.ArchivedAs == "" || slices.Contains(as, r.ArchivedAs) {
 			t.Fatalf("%+v, %v", r, err)
 		}

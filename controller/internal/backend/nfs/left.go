@@ -37,7 +37,7 @@ func (b *Backend) records(ctx context.Context, node string, s sharedvolume.Share
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for token := ""; len(out) < maxLeft; {
-		page, next, err := b.Agents.ListDirectories(ctx, node, s, token)
+		page, next, err := b.Agents.ListDirectories(ctx, node, s, token, false)
 		if err != nil {
 			return nil, err
 		}

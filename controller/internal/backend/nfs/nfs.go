@@ -25,8 +25,8 @@ type Agents interface {
 	Online() []string
 	// GetShare tries whether a share can be used from a node. A share that cannot be used is a report with a problem.
 	GetShare(ctx context.Context, node string, s sharedvolume.Share, prepare bool) (sharedvolume.Seen, error)
-	// ListDirectories returns a page of the records of the owner's volumes.
-	ListDirectories(ctx context.Context, node string, s sharedvolume.Share, token string) ([]sharedvolume.Directory, string, error)
+	// ListDirectories returns a page of the records of the owner's volumes, and with compare whether their directories are there.
+	ListDirectories(ctx context.Context, node string, s sharedvolume.Share, token string, compare bool) ([]sharedvolume.Directory, string, error)
 	// AbandonDirectory removes what is left of a volume that was never made, and refuses one that was.
 	AbandonDirectory(ctx context.Context, node string, s sharedvolume.Share, name string) error
 }
@@ -58,6 +58,9 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 	if share, due := view.WantsLeft(n, w, now); due {
 		view = view.WithLeft(b.left(ctx, share, view))
 	}
+	if q, at := view.Questions(now); len(q) > 0 {
+		view = view.WithCompared(b.compare(ctx, view, q, at))
+	}
 	return view, nil
 }
 
@@ -68,7 +71,7 @@ func (b *Backend) look(ctx context.Context, n *v1alpha1.Nfs, w backend.World, la
 		return out
 	}
 	share := nfs.ShareOf(n)
-	share.ID = nfs.ShareID(n, w)
+	share.ID, share.HasVolumes = nfs.ShareID(n, w), nfs.HasVolumes(n, w)
 	// A storage that is being deleted is only looked at: nothing new is written on its share. Its volumes still need the records to be
 	// compared with a share that was copied.
 	prepare = prepare && (n.DeletionTimestamp.IsZero() || nfs.Volumes(w) > 0)

@@ -36,6 +36,10 @@ type agents struct {
 	records []sharedvolume.Directory
 	listErr error
 	removed []string
+	// listed are the shares whose records were asked for, page by page; page is called for each, and refuse has what is said of an identity.
+	listed []sharedvolume.Share
+	page   func()
+	refuse map[string]*decide.Fault
 }
 
 func (a *agents) Online() []string { return a.online }
@@ -53,9 +57,16 @@ func (a *agents) GetShare(ctx context.Context, node string, s sharedvolume.Share
 	return r, nil
 }
 
-func (a *agents) ListDirectories(_ context.Context, _ string, s sharedvolume.Share, token string) ([]sharedvolume.Directory, string, error) {
+func (a *agents) ListDirectories(_ context.Context, _ string, s sharedvolume.Share, token string, _ bool) ([]sharedvolume.Directory, string, error) {
 	if s.ID == "" || s.Owner == "" {
 		return nil, "", errors.New("the share is not said")
+	}
+	a.listed = append(a.listed, s)
+	if a.page != nil {
+		a.page()
+	}
+	if f := a.refuse[s.ID]; f != nil {
+		return nil, "", f
 	}
 	if a.listErr != nil || len(a.records) == 0 {
 		return nil, "", a.listErr

@@ -95,20 +95,20 @@ func (s *spy) EnsureDirectory(
 }
 
 func (s *spy) RemoveDirectory(
-	ctx context.Context, node string, share sharedvolume.Share, name string, p sharedvolume.Policy,
+	ctx context.Context, node string, share sharedvolume.Share, name, directory string, p sharedvolume.Policy,
 ) (r sharedvolume.Removal, err error) {
 	err = s.work(ctx, "RemoveDirectory", node, func() (err error) {
-		r, err = s.Pool.RemoveDirectory(ctx, node, share, name, p)
+		r, err = s.Pool.RemoveDirectory(ctx, node, share, name, directory, p)
 		return err
 	})
 	return r, err
 }
 
 func (s *spy) ListDirectories(
-	ctx context.Context, node string, share sharedvolume.Share, token string,
+	ctx context.Context, node string, share sharedvolume.Share, token string, compare bool,
 ) (list []sharedvolume.Directory, next string, err error) {
 	err = s.work(ctx, "ListDirectories", node, func() (err error) {
-		list, next, err = s.Pool.ListDirectories(ctx, node, share, token)
+		list, next, err = s.Pool.ListDirectories(ctx, node, share, token, compare)
 		return err
 	})
 	return list, next, err

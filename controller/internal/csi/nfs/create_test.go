@@ -125,6 +125,11 @@ func TestCreateVolume_badInput(t *testing.T) {
 		want codes.Code
 		says string
 	}{
+		"a share that is not the one on record": {nfs: func(n *v1alpha1.Nfs) {
+			n.Status.Conditions = []metav1.Condition{{
+				Type: v1alpha1.ConditionShareReachable, Status: metav1.ConditionFalse, Reason: sharedvolume.ReasonOtherShare, Message: "another identity",
+			}}
+		}, want: codes.Unavailable, says: "another identity"},
 		"a raw device": {edit: func(r *csi.CreateVolumeRequest) {
 			r.VolumeCapabilities[0].AccessType = &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}
 		}, want: codes.InvalidArgument, says: "volumeMode Block"},

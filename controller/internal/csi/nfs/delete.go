@@ -33,22 +33,22 @@ func (b *Backend) DeleteVolume(ctx context.Context, handle string) error {
 		return err
 	}
 	// Without a PersistentVolume the record on the share alone says what was agreed on.
-	var policy sharedvolume.Policy
+	var agreed sharedvolume.Attributes
 	if k.recorded != nil {
-		policy = k.recorded.OnDelete
+		agreed = *k.recorded
 	}
-	return b.remove(ctx, share, k, policy)
+	return b.remove(ctx, share, k, agreed)
 }
 
 // remove asks for one part of the removal after the other as long as there is time.
-func (b *Backend) remove(ctx context.Context, share sharedvolume.Share, k known, policy sharedvolume.Policy) error {
+func (b *Backend) remove(ctx context.Context, share sharedvolume.Share, k known, agreed sharedvolume.Attributes) error {
 	ctx, cancel := early(ctx)
 	defer cancel()
 	var last sharedvolume.Removal
 	for {
 		var r sharedvolume.Removal
 		err := b.through(ctx, share, k.hint(), func(ctx context.Context, node string) (err error) {
-			r, err = b.Agents.RemoveDirectory(ctx, node, share, k.id.Name, policy)
+			r, err = b.Agents.RemoveDirectory(ctx, node, share, k.id.Name, agreed.Directory, agreed.OnDelete)
 			return err
 		})
 		switch {

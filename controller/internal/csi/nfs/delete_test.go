@@ -101,6 +101,29 @@ func TestDeleteVolume_unknownIsNeverAbsent(t *testing.T) {
 	}
 }
 
+// TestDeleteVolume_recordsThatAreGone: what a PersistentVolume names and the share has counts as there, even if the share has no record of it.
+func TestDeleteVolume_recordsThatAreGone(t *testing.T) {
+	for _, policy := range []v1alpha1.DirectoryPolicy{"delete", "archive", "retain"} {
+		s := newSuite(t)
+		s.cache.nfs[0].Spec.OnDelete = policy
+		v := s.create(pvc)
+		s.record(v)
+		s.share.Forget(owner)
+		wantCode(t, s.remove(v.GetVolumeId()), codes.FailedPrecondition)
+		s.prepare(owner)
+		if policy != "retain" {
+			err := s.remove(v.GetVolumeId())
+			wantCode(t, err, codes.FailedPrecondition)
+			if !strings.Contains(err.Error(), "no record") || !strings.Contains(err.Error(), pvc) {
+				t.Errorf("%s: %v", policy, err)
+			}
+			s.wantShare(0, pvc)
+			s.share.Take(pvc)
+		}
+		wantCode(t, s.remove(v.GetVolumeId()), codes.OK)
+	}
+}
+
 func TestDeleteVolume_hostileHandles(t *testing.T) {
 	s := newSuite(t)
 	s.share.Put("precious")

@@ -94,7 +94,7 @@ func (b *Backend) records(ctx context.Context, s sharedvolume.Share, hint string
 			var page []sharedvolume.Directory
 			var next string
 			err := b.through(ctx, s, hint, func(ctx context.Context, node string) (err error) {
-				page, next, err = b.Agents.ListDirectories(ctx, node, s, token)
+				page, next, err = b.Agents.ListDirectories(ctx, node, s, token, false)
 				return err
 			})
 			if err != nil {

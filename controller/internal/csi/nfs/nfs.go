@@ -24,10 +24,11 @@ type Agents interface {
 	Online() []string
 	// EnsureDirectory makes the directory of a volume and returns its record.
 	EnsureDirectory(ctx context.Context, node string, s sharedvolume.Share, w sharedvolume.Wish) (sharedvolume.Directory, error)
-	// RemoveDirectory removes the directory of a volume, or a part of it. An empty policy leaves the choice to the record.
-	RemoveDirectory(ctx context.Context, node string, s sharedvolume.Share, name string, p sharedvolume.Policy) (sharedvolume.Removal, error)
-	// ListDirectories returns a page of the records of the owner's volumes.
-	ListDirectories(ctx context.Context, node string, s sharedvolume.Share, token string) ([]sharedvolume.Directory, string, error)
+	// RemoveDirectory removes the directory of a volume, or a part of it. An empty policy leaves the choice to the record. directory is the one that the
+	// PersistentVolume has on record; empty without one.
+	RemoveDirectory(ctx context.Context, node string, s sharedvolume.Share, name, directory string, p sharedvolume.Policy) (sharedvolume.Removal, error)
+	// ListDirectories returns a page of the records of the owner's volumes, and with compare whether their directories are there.
+	ListDirectories(ctx context.Context, node string, s sharedvolume.Share, token string, compare bool) ([]sharedvolume.Directory, string, error)
 }
 
 // Config is what a Backend works with.

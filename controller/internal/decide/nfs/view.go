@@ -54,6 +54,8 @@ type View struct {
 	capacity           *v1alpha1.Space
 	// left is what the share of an Nfs that is being deleted has on record; nil while nobody asked.
 	left *Left
+	// compared is what is known of the volumes; nil while nothing is, and after the share could not be reached.
+	compared *Compared
 	// turn counts the looks at this share, so that repeated attempts reach all agents. Looks at other shares do not move it: with as many of them as agents
 	// each share would ask the same agent for ever.
 	turn int
@@ -114,13 +116,17 @@ func (v *View) Next(n *v1alpha1.Nfs, w backend.World, look *Look, now time.Time)
 	if v != nil {
 		out.first = v.first
 		out.look, out.prepared, out.measured, out.capacity = v.look, v.prepared, v.measured, v.capacity
-		out.left, out.turn = v.left, v.turn
+		out.left, out.turn, out.compared = v.left, v.turn, v.compared
 	}
 	if look == nil {
 		return out
 	}
 	out.look = *look
 	out.turn++
+	if look.Report.Problem != nil {
+		// The server may come back with another state.
+		out.compared = nil
+	}
 	if r := look.Report; r.Problem == nil {
 		if look.Prepared {
 			out.prepared = look.At
@@ -199,7 +205,7 @@ func (v *View) Whole([]backend.HostHealth) backend.Whole {
 	w := backend.Whole{
 		Serves: reachable.Status == metav1.ConditionTrue, Pending: "The StorageClass is made once an agent has reached the share.",
 		Class:    class.Wish{Parameters: map[string]string{v1alpha1.ParameterNfs: string(v.nfs.UID)}, Binding: storagev1.VolumeBindingImmediate},
-		Facts:    []metav1.Condition{reachable},
+		Facts:    []metav1.Condition{reachable, v.volumesPresent()},
 		Wake:     max(time.Second, v.look.At.Add(v.every()).Sub(v.now)),
 		Capacity: &v1alpha1.Space{},
 	}

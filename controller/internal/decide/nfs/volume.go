@@ -32,6 +32,10 @@ func Describe(n *v1alpha1.Nfs, claim volume.Claim, name string) (sharedvolume.At
 	if !n.DeletionTimestamp.IsZero() {
 		return sharedvolume.Attributes{}, volume.Refuse(volume.Precondition, "Nfs %s is being deleted and takes no new volumes", n.Name)
 	}
+	if c := meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionShareReachable); c != nil && c.Status == metav1.ConditionFalse && c.Reason == sharedvolume.ReasonOtherShare {
+		// A volume there would be evidence that this is the right share.
+		return sharedvolume.Attributes{}, volume.Refuse(volume.Unavailable, "Nfs %s takes no new volumes while its share is not the one on record: %s", n.Name, c.Message)
+	}
 	share := ShareOf(n)
 	a := sharedvolume.Attributes{Server: share.Server, Path: share.Path, MountOptions: share.MountOptions}
 	values := sharedvolume.Values{Namespace: claim.Namespace, Claim: claim.Name, Volume: claim.Volume}

@@ -45,7 +45,9 @@ func badTexts() []badSpec {
 		"../x", "a/../../x", "..", "/export/x", "./x", "a//b", "a/", ".", ".quarry", ".quarry/volumes/x", ".hidden", "a/.b", "a\nb", "a\x00b",
 		"${pv.name}/../../x", strings.Repeat("a", 300), "${pvc.uid}", "${pv.name", "$(id)", "$pv.name", "${${pv.name}}", "{pv.name}",
 	}, func(s *v1alpha1.NfsSpec, text string) { s.SubDir = text }, "subDir must be a relative path")
-	options := func(s *v1alpha1.NfsSpec, text string) { s.MountOptions = []v1alpha1.MountOption{v1alpha1.MountOption(text)} }
+	options := func(s *v1alpha1.NfsSpec, text string) {
+		s.MountOptions = []v1alpha1.MountOption{v1alpha1.MountOption(text)}
+	}
 	add("option", []string{"suid", "dev"}, options, "they are refused")
 	add("option", []string{"a,b", "vers=4.2,addr=10.0.0.2", "x=\n", "-o"}, options, "a mount option is a word")
 	return all

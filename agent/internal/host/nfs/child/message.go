@@ -57,7 +57,7 @@ type Request struct {
 	OnDelete  sharedvolume.Policy `json:",omitempty"`
 	// Bytes is the size of a volume that is made.
 	Bytes int64 `json:",omitempty"`
-	// Budget is how long a removal goes on.
+	// Budget is how long a removal goes on, and how long a list looks for directories: not at all where it is 0.
 	Budget time.Duration `json:",omitempty"`
 	// After and Limit choose a page.
 	After string `json:",omitempty"`

@@ -87,11 +87,15 @@ func perform(s *share.Share, r Request, out *Response) (err error) {
 	case Ensure:
 		out.Directory, err = s.Ensure(r.Target, sharedvolume.Wish{Name: r.Volume, Directory: r.Directory, OnDelete: r.OnDelete, Bytes: r.Bytes})
 	case Remove:
-		out.Removal, err = s.Remove(r.Target, r.Volume, r.OnDelete, time.Now().Add(r.Budget))
+		out.Removal, err = s.Remove(r.Target, r.Volume, r.Directory, r.OnDelete, time.Now().Add(r.Budget))
 	case Abandon:
 		err = s.Abandon(r.Target, r.Volume)
 	case List:
-		out.List, out.Next, err = s.List(r.Target, r.After, r.Limit)
+		var until time.Time
+		if r.Budget > 0 {
+			until = time.Now().Add(r.Budget)
+		}
+		out.List, out.Next, err = s.List(r.Target, r.After, r.Limit, until)
 	default:
 		err = fmt.Errorf("no operation %q", r.Operation)
 	}

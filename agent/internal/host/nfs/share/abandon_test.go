@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"time"
 
 	"quarry.storage/quarry/pkg/sharedvolume"
 )
@@ -21,7 +22,7 @@ func TestAbandon_neverMade(t *testing.T) {
 			target := s.prepare()
 			empty := tree(t, s.dir)
 			made := ensure("data", "delete")(s.agent(Config{Hook: (&killer{at: at}).hook}), target)
-			list, _, err := s.List(target, "", 10)
+			list, _, err := s.List(target, "", 10, time.Time{})
 			must(t, err)
 			if len(list) == 1 && list[0].State == sharedvolume.Made {
 				finished = true
@@ -38,7 +39,7 @@ func TestAbandon_neverMade(t *testing.T) {
 				}
 				wantError(t, err, errKilled)
 			}
-			list, _, err = s.List(target, "", 10)
+			list, _, err = s.List(target, "", 10, time.Time{})
 			must(t, err)
 			for _, d := range list {
 				if abandoned++; !d.NeverMade {
@@ -67,7 +68,7 @@ func TestAbandon_made(t *testing.T) {
 		return nil
 	}})
 	wantError(t, ensure("data", "delete")(k, target), errKilled)
-	if list, _, err := s.List(target, "", 10); err != nil || len(list) != 1 || list[0].State != sharedvolume.Making || !list[0].NeverMade {
+	if list, _, err := s.List(target, "", 10, time.Time{}); err != nil || len(list) != 1 || list[0].State != sharedvolume.Making || !list[0].NeverMade {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	must(t, ensure("data", "delete")(s.Share, target))
@@ -86,10 +87,10 @@ func TestAbandon_beingRemoved(t *testing.T) {
 	target := s.prepare()
 	must(t, ensure("data", "delete")(s.Share, target))
 	write(t, s.path("data/file"), "precious")
-	if r, err := s.Remove(target, "pvc-1", "", start); err != nil || r.Done {
+	if r, err := s.Remove(target, "pvc-1", "", "", start); err != nil || r.Done {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	list, _, err := s.List(target, "", 10)
+	list, _, err := s.List(target, "", 10, time.Time{})
 	if err != nil || len(list) != 1 || list[0].State != sharedvolume.Removing || list[0].NeverMade {
 		t.Fatalf("%+v, %v", list, err)
 	}
@@ -104,7 +105,7 @@ func TestAbandon_earlierRecord(t *testing.T) {
 	target := s.prepare()
 	s.volumes(target, sharedvolume.Delete, "a")
 	s.rewrite("a", "a", map[string]any{"state": "removing", "doing": "delete"})
-	list, _, err := s.List(target, "", 10)
+	list, _, err := s.List(target, "", 10, time.Time{})
 	if err != nil || len(list) != 1 || list[0].NeverMade {
 		t.Errorf("%+v, %v", list, err)
 	}

@@ -28,7 +28,7 @@ func (o *owned) archive(r record) (as, note string, err error) {
 	}
 	if !there {
 		if as, err = o.elsewhere(r); err == nil && as == "" {
-			note, err = goneNote(r), o.inSight(r)
+			note, err = goneNote(r.Directory), o.inSight(r)
 		}
 		return as, note, err
 	}

@@ -101,7 +101,7 @@ func TestCopiedShare(t *testing.T) {
 	for volume, policy := range map[string]sharedvolume.Policy{"a": "delete", "b": "archive", "c": "retain", "d": "delete"} {
 		first.volumes(target, policy, volume)
 	}
-	r, err := first.Remove(target, "d", "", start)
+	r, err := first.Remove(target, "d", "", "", start)
 	if err != nil || r.Done {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -126,7 +126,7 @@ func TestCopiedShare(t *testing.T) {
 	wantError(t, err, sharedvolume.ErrTaken, owner+"/b")
 	must(t, os.Rename(s.path("renamed"), s.path("team/b")))
 	for _, volume := range []string{"a", "b", "c", "d"} {
-		r, err := s.Remove(target, volume, "", far)
+		r, err := s.Remove(target, volume, "", "", far)
 		if err != nil || !r.Done {
 			t.Errorf("%s: %+v, %v", volume, r, err)
 		}
@@ -177,14 +177,14 @@ func TestCopiedShare_removalWasOver(t *testing.T) {
 				}
 				return nil
 			}})
-			if _, err := killed.Remove(target, "a", "", far); !errors.Is(err, errKilled) {
+			if _, err := killed.Remove(target, "a", "", "", far); !errors.Is(err, errKilled) {
 				t.Fatal(err)
 			}
 			_, err := first.Ensure(target, sharedvolume.Wish{Name: "b", Directory: "team/a", OnDelete: policy})
 			must(t, err)
 			write(t, first.path("team/a/file"), "b")
 			s := first.copied()
-			r, err := s.Remove(target, "a", "", far)
+			r, err := s.Remove(target, "a", "", "", far)
 			if err != nil || !r.Done || (r.ArchivedAs != "") != (policy == sharedvolume.Archive) {
 				t.Errorf("%+v, %v", r, err)
 			}
@@ -230,7 +230,7 @@ func TestCopiedShare_interrupted(t *testing.T) {
 }
 
 func removeOne(s *Share, target Target, volume string) error {
-	r, err := s.Remove(target, volume, "", far)
+	r, err := s.Remove(target, volume, "", "", far)
 	if err == nil && !r.Done {
 		err = errors.New("it is not done")
 	}

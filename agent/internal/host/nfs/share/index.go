@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
@@ -56,6 +57,28 @@ func (o *owned) holder(inode uint64) (sharedvolume.ID, bool, error) {
 	}
 	r, found, err := o.recordOf(id)
 	return id, found && r.Inode == inode && r.Tree == o.tree, err
+}
+
+// unrecorded refuses to take a volume without a record for one that is gone while something is at the place that its caller has on record. What
+// another volume made there since is that one's.
+func (o *owned) unrecorded(name, directory string) error {
+	if directory == "" {
+		return nil
+	}
+	inode, err := o.root.inode(directory)
+	switch {
+	case isMissing(err):
+		return nil
+	case err == nil:
+		var held bool
+		if _, held, err = o.holder(inode); err != nil || held {
+			return err
+		}
+	case !isOther(err):
+		return err
+	}
+	return fmt.Errorf("volume %s has no record on the share, and something is at its place %q: nobody knows whose it is. Restore %s/%s/%s/%s%s from a backup, "+
+		"or move what is at the place away or remove it: %w", name, directory, sharedvolume.MarkDirectory, volumesDir, o.owner, name, suffix, sharedvolume.ErrState)
 }
 
 // indexed reads which volume the index gives an inode to; found is false when it names none.
@@ -177,4 +200,62 @@ func (o *owned) giveUp(r record) error {
 		return err
 	}
 	return o.enlist(now)
+}
+
+// Find opens the directory of a volume that was made, for mounting it. It changes nothing.
+func (s *Share) Find(t Target, name, directory string) (*os.File, error) {
+	if _, err := sharedvolume.New(t.Owner, name); err != nil {
+		return nil, err
+	}
+	o, err := s.open(t)
+	if err != nil {
+		return nil, err
+	}
+	defer o.close()
+	r, found, err := o.load(name)
+	switch {
+	case err != nil:
+		return nil, explain(err)
+	case !found:
+		return nil, fmt.Errorf("volume %s has no record on the share: %w", name, os.ErrNotExist)
+	case r.State != sharedvolume.Made:
+		return nil, fmt.Errorf("volume %s is %s: %w", name, r.State, sharedvolume.ErrState)
+	case r.Directory != directory:
+		return nil, fmt.Errorf("volume %s has directory %q on record, not %q: %w", name, r.Directory, directory, sharedvolume.ErrState)
+	}
+	d, err := o.directory(r)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(d.fd), directory), nil
+}
+
+// directory opens the directory of a volume that was made. An error that is ErrState says that it is not there, or is not the volume's.
+func (o *owned) directory(r record) (dir, error) {
+	r, err := o.known(r)
+	if err != nil {
+		return none, explain(err)
+	}
+	d, err := o.root.open(r.Directory)
+	switch {
+	case isMissing(err), isOther(err):
+		return none, explain(o.lost(r))
+	case err != nil:
+		return none, explain(err)
+	}
+	if err := o.recognises(d, r); err != nil {
+		d.close()
+		return none, explain(err)
+	}
+	return d, nil
+}
+
+// problem says why the directory of a volume that was made cannot be used; empty when it can. The error says that nobody can tell.
+func (o *owned) problem(r record) (string, error) {
+	d, err := o.directory(r)
+	if isRefusal(err) {
+		return err.Error(), nil
+	}
+	d.close()
+	return "", err
 }

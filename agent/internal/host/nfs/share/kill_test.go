@@ -41,7 +41,7 @@ func ensure(directory string, policy sharedvolume.Policy) call {
 func remove(policy sharedvolume.Policy) call {
 	return func(s *Share, target Target) error {
 		for {
-			r, err := s.Remove(target, "pvc-1", policy, far)
+			r, err := s.Remove(target, "pvc-1", "", policy, far)
 			if err != nil || r.Done {
 				return err
 			}

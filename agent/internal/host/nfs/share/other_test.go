@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -141,8 +142,8 @@ func TestDamagedRecords(t *testing.T) {
 		must(t, os.WriteFile(path, content, 0o600))
 		before := tree(t, s.dir)
 		_, ensureErr := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
-		_, removeErr := s.Remove(target, "pvc-1", "", far)
-		_, _, listErr := s.List(target, "", 10)
+		_, removeErr := s.Remove(target, "pvc-1", "", "", far)
+		_, _, listErr := s.List(target, "", 10, time.Time{})
 		f, findErr := s.Find(target, "pvc-1", "data")
 		if f != nil {
 			f.Close()
@@ -163,7 +164,7 @@ func TestDamagedRecords(t *testing.T) {
 	} {
 		must(t, os.RemoveAll(path))
 		must(t, replace())
-		if _, err := s.Remove(target, "pvc-1", "", far); err == nil {
+		if _, err := s.Remove(target, "pvc-1", "", "", far); err == nil {
 			t.Errorf("%s is read as a record", name)
 		}
 	}
@@ -181,7 +182,7 @@ func TestList_pages(t *testing.T) {
 	for limit := 1; limit <= len(want)+1; limit++ {
 		var got []string
 		for after := ""; ; {
-			list, next, err := s.List(target, after, limit)
+			list, next, err := s.List(target, after, limit, time.Time{})
 			must(t, err)
 			for _, d := range list {
 				got = append(got, d.Name)
@@ -217,7 +218,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	r, err := s.Remove(target, "pvc-1", "", start)
+	r, err := s.Remove(target, "pvc-1", "", "", start)
 	if err != nil || !r.Done {
 		t.Fatalf("%+v, %v", r, err)
 	}

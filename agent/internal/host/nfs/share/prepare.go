@@ -48,8 +48,8 @@ func (s *Share) Prepare(t Target) (string, error) {
 	if err := sharedvolume.CheckOwner(t.Owner); err != nil {
 		return "", err
 	}
-	if t.ShareID != "" {
-		// A share that lost its marks is another share. The owner's own mark may be missing: an Nfs may come to a share of another.
+	if t.ShareID != "" || t.HasVolumes {
+		// A share that lost its marks is another share. The owner's own mark may be missing: an Nfs without volumes may come to a share of another.
 		if err := s.recognise(t); err != nil {
 			return "", err
 		}
@@ -91,11 +91,21 @@ func (s *Share) recognise(t Target) error {
 	if err != nil {
 		return missing(err, t)
 	}
-	if id != t.ShareID {
+	if t.ShareID != "" && id != t.ShareID {
 		return sharedvolume.NewProblem(sharedvolume.ReasonOtherShare,
 			"The share carries the identity %s, and %s is on record: the server shows another share than before.", id, t.ShareID)
 	}
-	return nil
+	if !t.HasVolumes {
+		return nil
+	}
+	mine, err := marks.open(volumesDir + "/" + t.Owner)
+	if isMissing(err) {
+		return sharedvolume.NewProblem(sharedvolume.ReasonNotPrepared,
+			"The share has no records of this Nfs any more (%s/%s/%s), and PersistentVolumes name volumes in them. They are not begun anew: restore %s from a backup of the share.",
+			sharedvolume.MarkDirectory, volumesDir, t.Owner, sharedvolume.MarkDirectory)
+	}
+	mine.close()
+	return explain(err)
 }
 
 // furnish makes what is missing below the mark directory. The owner's directory is made last: it says that all others are there. sure is false

@@ -38,7 +38,7 @@ func TestRemove_replacedMeanwhile(t *testing.T) {
 						return nil
 					}})
 					agent.plain = plain
-					_, err = agent.Remove(target, "pvc-1", "", far)
+					_, err = agent.Remove(target, "pvc-1", "", "", far)
 					wantError(t, err, sharedvolume.ErrState, "replaced")
 					if _, err := os.Lstat(s.path("team/data")); err != nil {
 						t.Errorf("what replaced it: %v", err)
@@ -112,8 +112,8 @@ func TestRemove_overMeanwhile(t *testing.T) {
 			}
 			return start
 		}})
-		_, _ = slow.Remove(target, "pvc-1", "", far) // It may fail, for the ground went from under it.
-		if list, _, err := s.List(target, "", 10); err != nil || len(list) != 0 || !over {
+		_, _ = slow.Remove(target, "pvc-1", "", "", far) // It may fail, for the ground went from under it.
+		if list, _, err := s.List(target, "", 10, time.Time{}); err != nil || len(list) != 0 || !over {
 			t.Errorf("%s: the volume is back: %+v, %v", effect, list, err)
 		}
 	}
@@ -170,7 +170,7 @@ func TestEnsure_beingRemovedMeanwhile(t *testing.T) {
 			_, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 			must(t, err)
 			write(t, s.path("data/file"), "x")
-			r, err := s.Remove(target, "pvc-1", "", start)
+			r, err := s.Remove(target, "pvc-1", "", "", start)
 			if err != nil || r.Done {
 				t.Errorf("%+v, %v", r, err)
 			}
@@ -319,7 +319,7 @@ func TestArchive_twoAgents(t *testing.T) {
 			if !met {
 				break
 			}
-			r, err := s.Remove(target, "a", "", far)
+			r, err := s.Remove(target, "a", "", "", far)
 			if err != nil || !r.Done || r.Note != "" || r.ArchivedAs == "" {
 				t.Errorf("at %d, the other renames %t: %+v, %v", at, renames, r, err)
 				continue
@@ -342,7 +342,7 @@ func TestArchive_overMeanwhile(t *testing.T) {
 		}
 		return nil
 	}})
-	r, err := slow.Remove(target, "a", "", far)
+	r, err := slow.Remove(target, "a", "", "", far)
 	if err != nil || !r.Done || !over {
 		t.Errorf("%+v, %v", r, err)
 	}

@@ -8,16 +8,19 @@ import (
 	"quarry.storage/quarry/pkg/sharedvolume"
 )
 
-// Remove deletes, archives or leaves the directory of a volume, and forgets the volume. It stops at the time given, and goes on where
-// it stopped when it is called again.
-func (s *Share) Remove(t Target, name string, policy sharedvolume.Policy, until time.Time) (sharedvolume.Removal, error) {
-	return s.withRecord(t, name, func(o *owned, r record) (sharedvolume.Removal, error) { return o.remove(r, policy, until) })
+// Remove deletes, archives or leaves the directory of a volume, and forgets the volume. It stops at the time given, and goes on where it stopped when it
+// is called again. A volume without a record is gone only if nothing is at the directory that the caller has on record, or that was to be retained.
+func (s *Share) Remove(t Target, name, directory string, policy sharedvolume.Policy, until time.Time) (sharedvolume.Removal, error) {
+	if policy == sharedvolume.Retain {
+		directory = ""
+	}
+	return s.withRecord(t, name, directory, func(o *owned, r record) (sharedvolume.Removal, error) { return o.remove(r, policy, until) })
 }
 
 // Abandon removes what is left of a volume that was never made, and forgets it. A volume that was made is refused, also one that is being removed:
 // it may be in use since the caller looked, or somebody may want what is left of it.
 func (s *Share) Abandon(t Target, name string) error {
-	_, err := s.withRecord(t, name, func(o *owned, r record) (sharedvolume.Removal, error) {
+	_, err := s.withRecord(t, name, "", func(o *owned, r record) (sharedvolume.Removal, error) {
 		if !r.neverMade() {
 			return sharedvolume.Removal{}, fmt.Errorf("volume %s is left alone, for it was made (it is %s): %w", r.Volume, r.State, sharedvolume.ErrState)
 		}
@@ -27,7 +30,7 @@ func (s *Share) Abandon(t Target, name string) error {
 }
 
 // withRecord removes a volume by its record, once the records are compared. Of one without a record it removes what never came to a place.
-func (s *Share) withRecord(t Target, name string, remove func(*owned, record) (sharedvolume.Removal, error)) (sharedvolume.Removal, error) {
+func (s *Share) withRecord(t Target, name, directory string, remove func(*owned, record) (sharedvolume.Removal, error)) (sharedvolume.Removal, error) {
 	id, err := sharedvolume.New(t.Owner, name)
 	if err != nil {
 		return sharedvolume.Removal{}, fmt.Errorf("%w: %w", sharedvolume.ErrInvalid, err)
@@ -51,7 +54,8 @@ func (s *Share) withRecord(t Target, name string, remove func(*owned, record) (s
 		}
 	}
 	if !found {
-		return sharedvolume.Removal{Done: true}, explain(o.unstage(record{Owner: id.Owner, Volume: id.Name}))
+		err := errors.Join(o.unrecorded(id.Name, directory), o.unstage(record{Owner: id.Owner, Volume: id.Name}))
+		return sharedvolume.Removal{Done: err == nil}, explain(err)
 	}
 	out, err := remove(o, r)
 	return out, explain(err)
@@ -145,7 +149,7 @@ func (o *owned) retain(r record) (note string, err error) {
 	if err != nil || there {
 		return "", err
 	}
-	return goneNote(r), nil
+	return goneNote(r.Directory), nil
 }
 
 // holding opens the directory that a volume's directory is in.
@@ -210,8 +214,8 @@ func (o *owned) copiedTo(r record) error {
 	return o.unsettled(r)
 }
 
-func goneNote(r record) string {
-	return fmt.Sprintf("Directory %q was gone from the share already.", r.Directory)
+func goneNote(directory string) string {
+	return fmt.Sprintf("Directory %q was gone from the share already.", directory)
 }
 
 // delete moves the directory out of sight, and then removes it for as long as there is time.
@@ -232,7 +236,7 @@ func (o *owned) delete(r record, until time.Time, out *sharedvolume.Removal) err
 				return err
 			}
 			if r.State == sharedvolume.Made {
-				out.Note = goneNote(r)
+				out.Note = goneNote(r.Directory)
 			}
 			out.Done = true
 			return nil

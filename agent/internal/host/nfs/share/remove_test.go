@@ -48,7 +48,7 @@ func TestRemove_touchesOnlyWhatWasMade(t *testing.T) {
 				write(t, s.path("team/moved/kept"), "x")
 				put(s)
 				before := tree(t, s.dir)
-				_, err := s.Remove(target, "pvc-1", "", far)
+				_, err := s.Remove(target, "pvc-1", "", "", far)
 				wantError(t, err, sharedvolume.ErrState, "team/data", "left alone")
 				_, err = s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "team/data", OnDelete: policy})
 				wantError(t, err, sharedvolume.ErrState)
@@ -73,7 +73,7 @@ func TestRemove_goneAlready(t *testing.T) {
 		_, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: policy})
 		must(t, err)
 		must(t, os.Remove(s.path("data")))
-		r, err := s.Remove(target, "pvc-1", "", far)
+		r, err := s.Remove(target, "pvc-1", "", "", far)
 		if err != nil || !r.Done || !strings.Contains(r.Note, "gone") || r.ArchivedAs != "" {
 			t.Errorf("%s: %+v, %v", policy, r, err)
 		}
@@ -121,7 +121,7 @@ func TestRemove_theSaferPolicy(t *testing.T) {
 		_, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: recorded})
 		must(t, err)
 		write(t, s.path("data/file"), "x")
-		r, err := s.Remove(target, "pvc-1", asked, far)
+		r, err := s.Remove(target, "pvc-1", "", asked, far)
 		if err != nil || r.OnDelete != sharedvolume.Safer(recorded, asked) {
 			t.Errorf("%s and %s: %+v, %v", recorded, asked, r, err)
 		}
@@ -156,7 +156,7 @@ func TestRemove_inSlices(t *testing.T) {
 	agent := s.agent(Config{Now: func() time.Time { now = now.Add(time.Millisecond); return now }})
 	last, calls := int64(0), 0
 	for {
-		r, err := agent.Remove(target, "pvc-1", "", now.Add(500*time.Millisecond))
+		r, err := agent.Remove(target, "pvc-1", "", "", now.Add(500*time.Millisecond))
 		must(t, err)
 		calls++
 		if _, err := os.Stat(s.path("data")); !errors.Is(err, os.ErrNotExist) {
@@ -172,7 +172,7 @@ func TestRemove_inSlices(t *testing.T) {
 		if r.OnDelete != sharedvolume.Delete {
 			t.Errorf("%+v", r)
 		}
-		list, _, err := s.List(target, "", 10)
+		list, _, err := s.List(target, "", 10, time.Time{})
 		if err != nil || len(list) != 1 || list[0].State != sharedvolume.Removing {
 			t.Fatalf("in between: %+v, %v", list, err)
 		}
@@ -194,14 +194,14 @@ func TestRemove_takenSince(t *testing.T) {
 	_, err := s.Ensure(target, sharedvolume.Wish{Name: "pvc-1", Directory: "data", OnDelete: sharedvolume.Delete})
 	must(t, err)
 	write(t, s.path("data/a"), "x")
-	r, err := s.Remove(target, "pvc-1", "", start)
+	r, err := s.Remove(target, "pvc-1", "", "", start)
 	if err != nil || r.Done {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	_, err = s.Ensure(target, sharedvolume.Wish{Name: "pvc-2", Directory: "data", OnDelete: sharedvolume.Delete})
 	must(t, err)
 	write(t, s.path("data/b"), "x")
-	r, err = s.Remove(target, "pvc-1", "", far)
+	r, err = s.Remove(target, "pvc-1", "", "", far)
 	if err != nil || !r.Done || r.Removed != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -233,7 +233,7 @@ func TestRemove_deep(t *testing.T) {
 	unix.Close(fd)
 	for _, plain := range []bool{true, false} {
 		s.plain = plain
-		r, err := s.Remove(target, "pvc-1", "", start.Add(time.Second))
+		r, err := s.Remove(target, "pvc-1", "", "", start.Add(time.Second))
 		if err != nil || !r.Done || plain && r.Removed != depth {
 			t.Fatalf("%+v, %v", r, err)
 		}
@@ -257,7 +257,7 @@ func TestRemove_cannot(t *testing.T) {
 		}
 	}()
 	write(t, s.path("data/mounted\x1b/precious"), "x")
-	_, err = s.Remove(target, "pvc-1", "", far)
+	_, err = s.Remove(target, "pvc-1", "", "", far)
 	wantError(t, err, sharedvolume.ErrState, `"mounted\x1b"`)
 	trash := s.path(".quarry/removing/" + owner + ".pvc-1/mounted\x1b")
 	content, err := os.ReadFile(trash + "/precious")
@@ -266,7 +266,7 @@ func TestRemove_cannot(t *testing.T) {
 	}
 	must(t, unix.Unmount(trash, 0))
 	unmounted = true
-	r, err := s.Remove(target, "pvc-1", "", far)
+	r, err := s.Remove(target, "pvc-1", "", "", far)
 	if err != nil || !r.Done {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -289,7 +289,7 @@ func TestArchive_neverOverwrites(t *testing.T) {
 					// A name that is next, taken by something else.
 					must(t, os.WriteFile(s.path(filepath.Dir(directory)+"/"+s.name(directory, 3)), nil, 0o600))
 				}
-				r, err := s.Remove(target, volume, "", far)
+				r, err := s.Remove(target, volume, "", "", far)
 				if err != nil || !r.Done {
 					t.Fatalf("%+v, %v", r, err)
 				}

@@ -80,7 +80,7 @@ func TestRemove_inodeOfAnother(t *testing.T) {
 						s.begun(target)
 					}
 					h := &heir{site: s, killer: killer{at: at, after: after}}
-					r, err := s.agent(Config{Hook: h.hook}).Remove(target, "a", "", far)
+					r, err := s.agent(Config{Hook: h.hook}).Remove(target, "a", "", "", far)
 					if !h.done {
 						if at == 1 && !begun {
 							t.Errorf("%s, begun %t, after %t: nobody inherits", policy, begun, after)
@@ -200,7 +200,7 @@ func TestRemove_hiddenAfterTheLook(t *testing.T) {
 		}
 		return nil
 	}})
-	_, err := killed.Remove(target, "pvc-1", "", far)
+	_, err := killed.Remove(target, "pvc-1", "", "", far)
 	wantError(t, err, errKilled)
 	var out sharedvolume.Removal
 	must(t, o.delete(read, start, &out))
@@ -238,10 +238,10 @@ func TestRemove_archivedWhatIsHidden(t *testing.T) {
 			other.State, other.Doing = sharedvolume.Made, ""
 			must(t, o.save(other))
 		}
-		_, err = s.Remove(target, "pvc-1", doing, far)
+		_, err = s.Remove(target, "pvc-1", "", doing, far)
 		wantError(t, err, sharedvolume.ErrState, "move it back to \"data\"")
 		must(t, os.Rename(s.path(".quarry/removing/"+owner+".pvc-1"), s.path("data")))
-		_, err = s.Remove(target, "pvc-1", doing, far)
+		_, err = s.Remove(target, "pvc-1", "", doing, far)
 		must(t, err)
 		kept := "data/a"
 		if doing == sharedvolume.Archive {

@@ -11,7 +11,6 @@ package share
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -80,6 +79,8 @@ type Target struct {
 	Owner string
 	// ShareID is the identity that the share must have; empty when any does.
 	ShareID string
+	// HasVolumes is true when volumes of the owner are known elsewhere: then its records are not begun anew.
+	HasVolumes bool
 }
 
 // Names below the mark directory.
@@ -145,7 +146,7 @@ func (o *owned) find(t Target) error {
 		{&o.volumes, volumesDir + "/" + t.Owner}, {&o.index, indexDir}, {&o.making, makingDir}, {&o.removing, removingDir}, {&o.tmpDir, temporary},
 	} {
 		if *part.to, err = o.marks.open(part.rel); err != nil {
-			return missing(err, t)
+			return incomplete(err, part.rel, o.id)
 		}
 	}
 	return nil
@@ -164,8 +165,17 @@ func missing(err error, t Target) error {
 	return sharedvolume.NewProblem(sharedvolume.ReasonNotPrepared, "The share carries no mark of owner %s.", t.Owner)
 }
 
-// List reads the records of an owner in the order of names, from the one behind after on. next is the last name, when there are more.
-func (s *Share) List(t Target, after string, limit int) (list []sharedvolume.Directory, next string, err error) {
+// incomplete tells a share that has its identity and lacks a part of the records.
+func incomplete(err error, part, id string) error {
+	if !isMissing(err) {
+		return explain(err)
+	}
+	return sharedvolume.NewProblem(sharedvolume.ReasonNotPrepared, "The share has the identity %s, and no directory %s/%s.", id, sharedvolume.MarkDirectory, part)
+}
+
+// List reads the records of an owner in the order of names, from the one behind after on. next is the last name, when there are more. Until compareUntil,
+// and for one record at least, it looks whether the directories of volumes that were made can be used, and ends there. With no time it looks at none.
+func (s *Share) List(t Target, after string, limit int, compareUntil time.Time) (list []sharedvolume.Directory, next string, err error) {
 	o, err := s.open(t)
 	if err != nil {
 		return nil, "", err
@@ -187,56 +197,25 @@ func (s *Share) List(t Target, after string, limit int) (list []sharedvolume.Dir
 		if name <= after {
 			continue
 		}
-		if len(list) == limit {
-			return list, list[limit-1].Name, nil
+		if late := !compareUntil.IsZero() && s.now().After(compareUntil); len(list) == limit || late && len(list) > 0 {
+			return list, list[len(list)-1].Name, nil
 		}
 		r, found, err := o.load(name)
 		if err != nil {
 			return nil, "", explain(err)
 		}
-		if found {
-			list = append(list, o.public(r))
+		if !found {
+			continue
 		}
+		d := o.public(r)
+		if !compareUntil.IsZero() && r.State == sharedvolume.Made {
+			if d.Problem, err = o.problem(r); err != nil {
+				return nil, "", err
+			}
+		}
+		list = append(list, d)
 	}
 	return list, "", nil
-}
-
-// Find opens the directory of a volume that was made, for mounting it. It changes nothing.
-func (s *Share) Find(t Target, name, directory string) (*os.File, error) {
-	if _, err := sharedvolume.New(t.Owner, name); err != nil {
-		return nil, err
-	}
-	o, err := s.open(t)
-	if err != nil {
-		return nil, err
-	}
-	defer o.close()
-	r, found, err := o.load(name)
-	switch {
-	case err != nil:
-		return nil, explain(err)
-	case !found:
-		return nil, fmt.Errorf("volume %s has no record on the share: %w", name, os.ErrNotExist)
-	case r.State != sharedvolume.Made:
-		return nil, fmt.Errorf("volume %s is %s: %w", name, r.State, sharedvolume.ErrState)
-	case r.Directory != directory:
-		return nil, fmt.Errorf("volume %s has directory %q on record, not %q: %w", name, r.Directory, directory, sharedvolume.ErrState)
-	}
-	if r, err = o.known(r); err != nil {
-		return nil, explain(err)
-	}
-	d, err := s.root.open(r.Directory)
-	switch {
-	case isMissing(err), isOther(err):
-		return nil, explain(o.lost(r))
-	case err != nil:
-		return nil, explain(err)
-	}
-	if err := o.recognises(d, r); err != nil {
-		d.close()
-		return nil, explain(err)
-	}
-	return os.NewFile(uintptr(d.fd), directory), nil
 }
 
 // recognises refuses an open directory that is not the one of a volume.

@@ -222,7 +222,7 @@ func (s *site) makes(target Target, policy sharedvolume.Policy) {
 	if info.Mode() != fs.ModeDir|0o770 {
 		s.t.Errorf("mode %s", info.Mode())
 	}
-	list, next, err := s.List(target, "", 10)
+	list, next, err := s.List(target, "", 10, time.Time{})
 	if err != nil || next != "" || len(list) != 1 || list[0] != want {
 		s.t.Errorf("list %+v, %q, %v", list, next, err)
 	}
@@ -234,14 +234,14 @@ func (s *site) makes(target Target, policy sharedvolume.Policy) {
 // removes removes the volume twice.
 func (s *site) removes(target Target, policy sharedvolume.Policy, kept string) {
 	s.t.Helper()
-	r, err := s.Remove(target, "pvc-1", "", far)
+	r, err := s.Remove(target, "pvc-1", "", "", far)
 	if err != nil || !r.Done || r.OnDelete != policy || r.Note != "" {
 		s.t.Fatalf("removed %+v, %v", r, err)
 	}
 	if want := map[bool]string{true: kept}[policy == sharedvolume.Archive]; r.ArchivedAs != want {
 		s.t.Errorf("archived as %q, want %q", r.ArchivedAs, want)
 	}
-	r, err = s.Remove(target, "pvc-1", "", far)
+	r, err = s.Remove(target, "pvc-1", "", "", far)
 	if err != nil || !r.Done {
 		s.t.Errorf("removed again %+v, %v", r, err)
 	}
@@ -308,7 +308,7 @@ func TestHostileNames(t *testing.T) {
 		if _, err := s.Ensure(target, sharedvolume.Wish{Name: name, Directory: "dir", OnDelete: sharedvolume.Delete}); !errors.Is(err, sharedvolume.ErrInvalid) {
 			t.Errorf("volume %q: %v", name, err)
 		}
-		if _, err := s.Remove(target, name, sharedvolume.Delete, far); !errors.Is(err, sharedvolume.ErrInvalid) {
+		if _, err := s.Remove(target, name, "", sharedvolume.Delete, far); !errors.Is(err, sharedvolume.ErrInvalid) {
 			t.Errorf("removing volume %q: %v", name, err)
 		}
 		if f, err := s.Find(target, name, "dir"); err == nil {
@@ -318,8 +318,8 @@ func TestHostileNames(t *testing.T) {
 		evil := Target{Owner: name}
 		_, prepareErr := s.Prepare(evil)
 		_, ensureErr := s.Ensure(evil, sharedvolume.Wish{Name: "pvc-1", Directory: "dir", OnDelete: sharedvolume.Delete})
-		_, removeErr := s.Remove(evil, "pvc-1", sharedvolume.Delete, far)
-		_, _, listErr := s.List(evil, "", 10)
+		_, removeErr := s.Remove(evil, "pvc-1", "", sharedvolume.Delete, far)
+		_, _, listErr := s.List(evil, "", 10, time.Time{})
 		for _, err := range []error{prepareErr, ensureErr, removeErr, listErr} {
 			if !errors.Is(err, sharedvolume.ErrInvalid) {
 				t.Errorf("owner %q: %v", name, err)

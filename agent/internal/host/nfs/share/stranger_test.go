@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"quarry.storage/quarry/pkg/sharedvolume"
 )
@@ -104,7 +105,7 @@ func (s *site) endsWithStranger(target Target) error {
 // gone expects that a volume is forgotten.
 func (s *site) gone(target Target, volume string) {
 	s.t.Helper()
-	if list, _, err := s.List(target, "", 10); err != nil || len(list) != 0 {
+	if list, _, err := s.List(target, "", 10, time.Time{}); err != nil || len(list) != 0 {
 		s.t.Errorf("volume %s is still on record: %+v, %v", volume, list, err)
 	}
 }

@@ -58,7 +58,7 @@ func TestStrayed(t *testing.T) {
 				if !begun {
 					must(t, s.finds(target, "b", "team/b"))
 				}
-				r, err := s.Remove(target, "b", "", far)
+				r, err := s.Remove(target, "b", "", "", far)
 				if err != nil || !r.Done || r.Note != "" {
 					t.Errorf("%+v, %v", r, err)
 				}
@@ -86,10 +86,10 @@ func TestStrayed_isAnothers(t *testing.T) {
 	s.volumes(target, sharedvolume.Delete, "a", "b")
 	must(t, os.RemoveAll(s.path("team/a")))
 	s.rewrite("a", "a", map[string]any{"inode": fmt.Sprint(s.inode("team/b"))})
-	if r, err := s.Remove(target, "b", "", start); err != nil || r.Done {
+	if r, err := s.Remove(target, "b", "", "", start); err != nil || r.Done {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if r, err := s.Remove(target, "a", "", far); err != nil || !r.Done || !strings.Contains(r.Note, "gone") {
+	if r, err := s.Remove(target, "a", "", "", far); err != nil || !r.Done || !strings.Contains(r.Note, "gone") {
 		t.Errorf("%+v, %v", r, err)
 	}
 	s.holds(".quarry/removing/"+owner+".b/file", "b")

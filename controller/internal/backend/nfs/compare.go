@@ -1,0 +1,57 @@
+package nfs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/nfs"
+	"quarry.storage/quarry/pkg/sharedvolume"
+)
+
+const (
+	// compareTime bounds what one look spends on comparing volumes: the next look goes on. pageTime bounds one page.
+	compareTime = 20 * time.Second
+	pageTime    = 15 * time.Second
+)
+
+// compare looks for the volumes that PersistentVolumes name, through the node that reached the share last.
+func (b *Backend) compare(ctx context.Context, v *nfs.View, ask []nfs.Question, token string) *nfs.Compared {
+	known := v.Compared()
+	began := b.Now()
+	for len(ask) > 0 {
+		asked := b.Now()
+		if asked.Sub(began) >= compareTime {
+			return known
+		}
+		a := b.page(ctx, v.Preferred(), ask[0], token)
+		now := b.Now()
+		known = known.Add(a, now, now.Sub(asked))
+		if a.Failed != "" {
+			return known
+		}
+		if token = a.Next; token == "" {
+			ask = ask[1:]
+		}
+	}
+	return known.End()
+}
+
+// page reads one page of records. A share that is another one, or has no records of the owner, has none of its volumes.
+func (b *Backend) page(ctx context.Context, node string, q nfs.Question, token string) nfs.Answer {
+	ctx, cancel := context.WithTimeout(ctx, pageTime)
+	defer cancel()
+	out := nfs.Answer{Question: q, After: token}
+	var err error
+	var fault *decide.Fault
+	out.Records, out.Next, err = b.Agents.ListDirectories(ctx, node, q.Share, token, true)
+	switch {
+	case err == nil:
+	case errors.As(err, &fault) && (fault.Reason == sharedvolume.ReasonOtherShare || fault.Reason == sharedvolume.ReasonNotPrepared):
+		out.Refused = fault.Message
+	default:
+		out.Failed = err.Error()
+	}
+	return out
+}

@@ -1,0 +1,202 @@
+package nfs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"quarry.storage/quarry/controller/internal/decide"
+	"quarry.storage/quarry/controller/internal/decide/backend"
+	"quarry.storage/quarry/controller/internal/decide/nfs"
+	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/sharedvolume"
+)
+
+// compared is an Nfs with volumes, on a share that a test changes.
+type compared struct {
+	*testing.T
+	agents  *agents
+	backend *Backend
+	nfs     *v1alpha1.Nfs
+	world   backend.World
+	now     time.Time
+	view    backend.View
+}
+
+// volumeOf is a bound PersistentVolume of a volume that was made.
+func volumeOf(owner, name, shareID string) backend.Volume {
+	a := sharedvolume.Attributes{Server: "nas", Path: "/export", Directory: "dir-" + name, OnDelete: sharedvolume.Delete, ShareID: shareID}
+	return backend.Volume{Name: "pv-" + name, Claim: "team/" + name, Handle: owner + "/" + name, Attributes: a.Map(), Expected: true, Bound: true}
+}
+
+func newCompared(t *testing.T, names ...string) *compared {
+	c := &compared{
+		T: t, nfs: object(), now: time.Now(),
+		agents: &agents{online: []string{"n1"}, reports: map[string]sharedvolume.Seen{"n1": fine}},
+	}
+	c.nfs.Status.ShareID = fine.ID
+	c.backend = &Backend{Agents: c.agents, Now: func() time.Time { return c.now }}
+	for _, name := range names {
+		c.world.Volumes = map[string][]backend.Volume{"": append(c.world.Volumes[""], volumeOf(string(c.nfs.UID), name, fine.ID))}
+		c.agents.records = append(c.agents.records, sharedvolume.Directory{
+			ID: sharedvolume.ID{Owner: string(c.nfs.UID), Name: name}, Directory: "dir-" + name, State: sharedvolume.Made, ShareID: fine.ID,
+		})
+	}
+	return c
+}
+
+// after observes once some time has passed, and returns the condition, which the status has from then on.
+func (c *compared) after(d time.Duration) metav1.Condition {
+	c.Helper()
+	c.now = c.now.Add(d)
+	var err error
+	if c.view, err = c.backend.Observe(c.Context(), c.nfs, c.world, c.view); err != nil {
+		c.Fatal(err)
+	}
+	for _, f := range c.view.Whole(nil).Facts {
+		if f.Type == v1alpha1.ConditionVolumesPresent {
+			c.nfs.Status.Conditions = []metav1.Condition{f}
+			return f
+		}
+	}
+	c.Fatal("nothing is said of the volumes")
+	return metav1.Condition{}
+}
+
+func (c *compared) want(got metav1.Condition, status metav1.ConditionStatus, says ...string) {
+	c.Helper()
+	for _, text := range says {
+		if !strings.Contains(got.Message, text) {
+			c.Errorf("the message lacks %q: %s", text, got.Message)
+		}
+	}
+	if got.Status != status {
+		c.Errorf("%s, want %s: %s", got.Status, status, got.Message)
+	}
+}
+
+func TestCompare_volumesThatAreGone(t *testing.T) {
+	c := newCompared(t, "a", "b", "c")
+	c.want(c.after(0), metav1.ConditionTrue, "Every volume")
+	if !c.agents.asked[0].share.HasVolumes {
+		t.Error("the agent is not told that volumes exist")
+	}
+	// Each page has one record.
+	if got := c.agents.listed; len(got) != 3 {
+		t.Errorf("asked %v", got)
+	}
+	c.after(nfs.Every)
+	if got := c.agents.listed; len(got) != 3 {
+		t.Errorf("compared again after %v: %v", nfs.Every, got)
+	}
+	whole := c.agents.records
+	c.agents.records = whole[:1:1]
+	c.want(c.after(time.Minute), metav1.ConditionFalse, "pv-b (claim team/b): the share has no record of it, its directory was \"dir-b\"", "pv-c", "delete the claims")
+	c.agents.records = []sharedvolume.Directory{whole[0], whole[1], whole[2]}
+	c.agents.records[1].Problem = "directory \"dir-b\" of volume b is gone from the share"
+	// What is missing is looked for at every look.
+	got := c.after(nfs.Every)
+	c.want(got, metav1.ConditionFalse, "pv-b (claim team/b): directory \"dir-b\" of volume b is gone")
+	if strings.Contains(got.Message, "pv-c") {
+		t.Error(got.Message)
+	}
+	c.agents.records[1].Problem = ""
+	c.agents.records[1].State = sharedvolume.Removing
+	c.want(c.after(nfs.Every), metav1.ConditionFalse, "is removing")
+	c.agents.records = whole
+	c.want(c.after(nfs.Every), metav1.ConditionTrue)
+}
+
+// TestCompare_whatWasSaidStands while nobody can look, and is looked at anew once somebody can.
+func TestCompare_whatWasSaidStands(t *testing.T) {
+	c := newCompared(t, "a", "b")
+	c.after(0)
+	records := c.agents.records
+	c.agents.reports["n1"], c.agents.records = down, nil
+	c.want(c.after(time.Minute), metav1.ConditionTrue)
+	c.agents.reports["n1"] = fine
+	c.want(c.after(nfs.Every), metav1.ConditionFalse, "pv-a", "pv-b")
+	c.agents.listErr = &decide.Fault{Kind: decide.FaultUnavailable, Message: "no answer"}
+	c.want(c.after(nfs.Every), metav1.ConditionFalse, "pv-a", "pv-b")
+	c.agents.listErr, c.agents.records = nil, records
+	c.want(c.after(nfs.Every), metav1.ConditionTrue)
+	// Another controller knows nothing yet, and cannot look.
+	c.view, c.agents.listErr = nil, errors.New("no answer")
+	c.want(c.after(nfs.Every), metav1.ConditionTrue)
+	c.view, c.nfs.Status.Conditions = nil, nil
+	c.want(c.after(nfs.Every), metav1.ConditionUnknown, "no answer")
+}
+
+// TestCompare_otherIdentity: volumes of another identity are missing, whatever the share has that is there now.
+func TestCompare_otherIdentity(t *testing.T) {
+	const earlier = "6d1f8f3e-0000-4000-8000-00000000000a"
+	c := newCompared(t, "a")
+	c.world.Volumes[""] = append(c.world.Volumes[""], volumeOf(string(c.nfs.UID), "b", earlier), volumeOf("6d1f8f3e-0000-4000-8000-000000000009", "a", fine.ID))
+	c.agents.records = append(c.agents.records, sharedvolume.Directory{
+		ID: sharedvolume.ID{Owner: string(c.nfs.UID), Name: "b"}, Directory: "dir-b", State: sharedvolume.Made,
+	})
+	c.agents.refuse = map[string]*decide.Fault{earlier: {Kind: decide.FaultPrecondition, Reason: sharedvolume.ReasonOtherShare, Message: "the share carries another identity"}}
+	// The Nfs of before, with another UID, has its own records.
+	c.want(c.after(0), metav1.ConditionFalse, "pv-b (claim team/b): the share carries another identity")
+	asked := map[string]bool{}
+	for _, s := range c.agents.listed {
+		asked[s.Owner+" "+s.ID] = true
+	}
+	if len(asked) != 3 {
+		t.Errorf("asked %v", asked)
+	}
+}
+
+// TestCompare_takesSeveralLooks: a share with many volumes, or a slow one, takes no more than a while of each look, and is looked at less often.
+func TestCompare_takesSeveralLooks(t *testing.T) {
+	var names []string
+	for i := range 9 {
+		names = append(names, fmt.Sprintf("v%d", i))
+	}
+	c := newCompared(t, names...)
+	c.agents.page = func() { c.now = c.now.Add(8 * time.Second) }
+	c.agents.records[7].Problem = "gone"
+	c.want(c.after(0), metav1.ConditionUnknown, "Nobody has looked yet")
+	if got := len(c.agents.listed); got != 3 {
+		t.Errorf("%d pages in the first look", got)
+	}
+	c.want(c.after(nfs.Every), metav1.ConditionUnknown)
+	c.want(c.after(nfs.Every), metav1.ConditionFalse, "pv-v7")
+	if got := len(c.agents.listed); got != 9 {
+		t.Errorf("%d pages in three looks", got)
+	}
+	c.agents.records[7].Problem = ""
+	// A round took 72 seconds: the next one begins after as long as that.
+	c.after(nfs.Every)
+	if got := len(c.agents.listed); got != 9 {
+		t.Errorf("%d pages", got)
+	}
+	c.after(72 * time.Second)
+	c.after(nfs.Every)
+	c.want(c.after(nfs.Every), metav1.ConditionTrue)
+	c.after(10 * time.Minute)
+	if got := len(c.agents.listed); got != 18 {
+		t.Errorf("%d pages: a round of 72 seconds is repeated within an hour", got)
+	}
+}
+
+func TestCompare_withoutVolumes(t *testing.T) {
+	c := newCompared(t)
+	c.want(c.after(0), metav1.ConditionTrue, "No volume is known to be missing")
+	if len(c.agents.listed) != 0 || c.agents.asked[0].share.HasVolumes {
+		t.Errorf("asked %v, %+v", c.agents.listed, c.agents.asked)
+	}
+	// One that is about to be deleted may be gone already.
+	v := volumeOf(string(c.nfs.UID), "a", fine.ID)
+	v.Expected = false
+	c.world.Volumes = map[string][]backend.Volume{"": {v}}
+	c.want(c.after(nfs.Every), metav1.ConditionTrue)
+	// One that was made by hand says nothing.
+	v.Expected, v.Attributes = true, nil
+	c.world.Volumes = map[string][]backend.Volume{"": {v}}
+	c.want(c.after(nfs.Every), metav1.ConditionFalse, "does not say where it is")
+}
