@@ -97,6 +97,10 @@ func TestApproval_isNotEditing(t *testing.T) {
 	i.Spec.Approval = v1alpha1.ApprovalManual
 	must(t, admin.Create(t.Context(), i))
 	t.Cleanup(func() { must(t, admin.Delete(context.WithoutCancel(t.Context()), i)) })
+	n := &v1alpha1.Nfs{ObjectMeta: metav1.ObjectMeta{Name: "trust-share"}}
+	n.Spec.Server, n.Spec.Path = "10.0.0.1", "/export/trust"
+	must(t, admin.Create(t.Context(), n))
+	t.Cleanup(func() { must(t, admin.Delete(context.WithoutCancel(t.Context()), n)) })
 	m := create(t, as(t, controller), "trust.n1")
 	const says = "this is an approval"
 	await(t, says, func() error {
@@ -115,6 +119,12 @@ func TestApproval_isNotEditing(t *testing.T) {
 		"no approvals of an Iscsi": func() client.Object {
 			o := i.DeepCopy()
 			o.Spec.Approval = v1alpha1.ApprovalAutomatic
+			return o
+		},
+		// No step of an Nfs needs approval: what a person says of it is that its volumes may be left where they are.
+		"a removal of an Nfs": func() client.Object {
+			o := n.DeepCopy()
+			o.Annotations = map[string]string{v1alpha1.AnnotationRemove: string(n.UID)}
 			return o
 		},
 		"a removal": func() client.Object {

@@ -13,8 +13,8 @@ import (
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// expressions are those of a policy: a policy names drivers by hand.
-func expressions(t *testing.T, path string) string {
+// policy is the one in a file.
+func policy(t *testing.T, path string) admissionregistrationv1.ValidatingAdmissionPolicy {
 	t.Helper()
 	all := decode(t, path, func(p *admissionregistrationv1.ValidatingAdmissionPolicy) bool {
 		return p.Kind == "ValidatingAdmissionPolicy"
@@ -22,11 +22,18 @@ func expressions(t *testing.T, path string) string {
 	if len(all) != 1 {
 		t.Fatalf("%s has %d policies", path, len(all))
 	}
+	return all[0]
+}
+
+// expressions are those of a policy: a policy names drivers by hand.
+func expressions(t *testing.T, path string) string {
+	t.Helper()
+	p := policy(t, path)
 	var out []string
-	for _, v := range all[0].Spec.Variables {
+	for _, v := range p.Spec.Variables {
 		out = append(out, v.Expression)
 	}
-	for _, v := range all[0].Spec.Validations {
+	for _, v := range p.Spec.Validations {
 		out = append(out, v.Expression)
 	}
 	return strings.Join(out, "\n")
@@ -48,6 +55,38 @@ func TestDeploy_policyOfLeasesKnowsEveryDriver(t *testing.T) {
 	slices.Sort(want)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("drivers in base/lease-admission.yaml (-want +got):\n%s", diff)
+	}
+}
+
+// TestDeploy_approvalKnowsEveryKind: whoever may edit an object of a kind that the policy leaves out approves its plans, too.
+func TestDeploy_approvalKnowsEveryKind(t *testing.T) {
+	const path = "optional/approval.yaml"
+	var planned, manual []string
+	for _, d := range definitions(t) {
+		schema := d.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties
+		if _, ok := schema["status"].Properties["plan"]; ok {
+			planned = append(planned, d.Spec.Names.Plural)
+		}
+		if _, ok := schema["spec"].Properties["approval"]; ok {
+			manual = append(manual, d.Spec.Names.Plural)
+		}
+	}
+	compareKinds(t, "the policy asks about", planned, policy(t, path).Spec.MatchConstraints.ResourceRules[0].Resources)
+	compareKinds(t, "the role may approve", planned, decode(t, path, clusterRole)[0].Rules[0].Resources)
+	found := regexp.MustCompile(`in \[([a-z', ]+)\] && oldObject != null && has\(oldObject.spec.approval\)`).FindStringSubmatch(expressions(t, path))
+	if len(found) != 2 {
+		t.Fatalf("no kinds with spec.approval in %s", path)
+	}
+	compareKinds(t, "plans may be Manual of", manual, strings.Split(strings.ReplaceAll(found[1], "'", ""), ", "))
+}
+
+// compareKinds compares the kinds that approval.yaml names in one place with those that there are.
+func compareKinds(t *testing.T, what string, want, got []string) {
+	t.Helper()
+	slices.Sort(want)
+	got = slices.Sorted(slices.Values(got))
+	if diff := cmp.Diff(want, got); len(want) == 0 || diff != "" {
+		t.Errorf("kinds in optional/approval.yaml, %s (-want +got):\n%s", what, diff)
 	}
 }
 
