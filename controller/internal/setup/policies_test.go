@@ -39,22 +39,32 @@ func expressions(t *testing.T, path string) string {
 	return strings.Join(out, "\n")
 }
 
-// TestDeploy_policyOfLeasesKnowsEveryDriver: without its lease a sidecar does nothing.
+// TestDeploy_policyOfLeasesKnowsEveryDriver: without its lease a sidecar does nothing, and a process of a driver does not notice that the API server was restored.
 func TestDeploy_policyOfLeasesKnowsEveryDriver(t *testing.T) {
-	var want, got []string
-	for driver := range servable {
-		want = append(want, strings.ReplaceAll(driver, ".", "-"))
+	var sidecars, processes []string
+	for _, e := range entries(bindings(reads{}, nil, Config{Namespace: "quarry-system"}, nil)) {
+		sidecars = append(sidecars, strings.ReplaceAll(e.Profile.Driver.Name, ".", "-"))
+		processes = append(processes, "process-"+e.Profile.Driver.Deployment+"-")
 	}
-	found := regexp.MustCompile(`\(([a-z|]+)\)(-quarry-storage)\$`).FindStringSubmatch(expressions(t, "base/lease-admission.yaml"))
-	if len(found) != 3 {
-		t.Fatal("no names of drivers in base/lease-admission.yaml")
-	}
-	for _, name := range strings.Split(found[1], "|") {
-		got = append(got, name+found[2])
-	}
-	slices.Sort(want)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("drivers in base/lease-admission.yaml (-want +got):\n%s", diff)
+	text := expressions(t, "base/lease-admission.yaml")
+	for pattern, want := range map[string][]string{
+		`\)\?()\(([a-z0-9|-]+)\)(-quarry-storage)\$`:  sidecars,
+		`\^(process-quarry-csi-)\(([a-z0-9|-]+)\)(-)`: processes,
+	} {
+		found := regexp.MustCompile(pattern).FindStringSubmatch(text)
+		if len(found) != 4 {
+			t.Errorf("nothing in base/lease-admission.yaml looks like %s", pattern)
+			continue
+		}
+		var got []string
+		for _, name := range strings.Split(found[2], "|") {
+			got = append(got, found[1]+name+found[3])
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("names of Leases in base/lease-admission.yaml (-want +got):\n%s", diff)
+		}
 	}
 }
 
