@@ -258,7 +258,7 @@ func TestDeploy_knowsEveryKindOfStorages(t *testing.T) {
 			plural: {"get", "list", "watch", "patch"}, plural + "/status": {"patch"}, plural + "/finalizers": {"update"},
 		} {
 			if !allowed(role, resource, verbs...) {
-				t.Errorf("the controller may not %s %s: see the markers of reconcile/storage", verbs, resource)
+				t.Errorf("the controller may not %s %s: see the markers of the package below reconcile that binds the kind %s, and run make generate", verbs, resource, kind)
 			}
 		}
 		if !slices.Contains(member.Properties["of"].Properties["kind"].Enum, kind) {
