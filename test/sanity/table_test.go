@@ -5,6 +5,7 @@ package sanity
 import (
 	"fmt"
 	"regexp"
+	"slices"
 
 	"github.com/onsi/ginkgo/v2/types"
 
@@ -16,8 +17,9 @@ type exception struct {
 	reason string
 	// barred is true for cases that do not skip themselves.
 	barred bool
-	// driver is set when the reason holds for one driver only, others when it holds for all drivers but one.
-	driver, others string
+	// driver is set when the reason holds for one driver only, except when it holds for all drivers but some.
+	driver string
+	except []string
 	// linear is true when the reason holds for linear volumes only.
 	linear bool
 	// cases are their names, by what they stand under.
@@ -72,7 +74,7 @@ var exceptions = []exception{
 	},
 	{
 		reason: "volumes are not attached: the CSIDriver says attachRequired false, and the service has no PUBLISH_UNPUBLISH_VOLUME",
-		others: v1alpha1.DriverISCSI,
+		except: []string{v1alpha1.DriverISCSI},
 		cases: map[string][]string{
 			controllerService + "ControllerPublishVolume": {
 				"should fail when no volume id is provided",
@@ -228,7 +230,7 @@ func (s selection) means(name string) bool {
 func table(driver string, linear bool, meant selection) []row {
 	var rows []row
 	for _, e := range exceptions {
-		if e.linear && !linear || e.driver != "" && e.driver != driver || e.others == driver {
+		if e.linear && !linear || e.driver != "" && e.driver != driver || slices.Contains(e.except, driver) {
 			continue
 		}
 		for under, names := range e.cases {
