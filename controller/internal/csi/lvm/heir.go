@@ -20,6 +20,9 @@ import (
 type heir struct {
 	node  string
 	group decide.Group
+	// meant is the UUID of that group, so that nothing is removed from another one of its name. Of several that may have what the handle names, the
+	// agent takes the one that does, and it is empty.
+	meant string
 }
 
 // holds reports whether the node in the handle has what that names.
@@ -142,7 +145,11 @@ func (b *Backend) inheritedBy(ctx context.Context, p spot, n decide.Node, c cand
 			return nil, err
 		}
 		if slices.ContainsFunc(all, func(v decide.Volume) bool { return v.Name == p.id.Name && v.ID == p.id.String() }) {
-			return &heir{n.Name, g}, nil
+			h := &heir{n.Name, g, g.UUID}
+			if slices.ContainsFunc(n.Groups, func(o decide.Group) bool { return has(o) && o.Name == g.Name && o.UUID != g.UUID }) {
+				h.meant = ""
+			}
+			return h, nil
 		}
 	}
 	return nil, nil //nolint:nilnil // absent is no error
@@ -177,7 +184,7 @@ func (b *Backend) removeFrom(ctx context.Context, p spot, h heir) error {
 		}
 	}
 	err := b.Agents.DeleteVolume(ctx, h.node, decide.VolumeSpec{
-		Group: h.group.Name, Owner: h.group.OwnerUID, Name: p.id.Name, ID: p.id.String(), Discard: p.discard,
+		Group: h.group.Name, Owner: h.group.OwnerUID, GroupUUID: h.meant, Name: p.id.Name, ID: p.id.String(), Discard: p.discard,
 	})
 	if isFault(err, decide.FaultNotFound) {
 		return volume.Refuse(volume.Unavailable, "volume group %s was on node %s a moment ago, and is not: its disks may be away, and %s with them",

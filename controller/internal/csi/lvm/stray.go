@@ -110,9 +110,10 @@ func byVolume(all []*corev1.PersistentVolume) map[string][]home {
 
 // suspect is a volume of a name that PersistentVolumes have for other volumes only.
 type suspect struct {
-	id    volumeid.ID
-	owner string
-	homes []home
+	id volumeid.ID
+	// owner and uuid of the group that it is in.
+	owner, uuid string
+	homes       []home
 }
 
 // suspects returns the volumes of the recorded groups that may be strays, as far as reports and PersistentVolumes tell.
@@ -130,7 +131,7 @@ func (b *Backend) suspects(members []*v1alpha1.Member, named map[string][]home) 
 				if err != nil || !ofClaim(name) || len(homes) == 0 || slices.ContainsFunc(homes, func(h home) bool { return !b.apart(h, id, g.UUID) }) {
 					continue
 				}
-				out = append(out, suspect{id: id, owner: g.OwnerUID, homes: homes})
+				out = append(out, suspect{id: id, owner: g.OwnerUID, uuid: g.UUID, homes: homes})
 			}
 		}
 	}
@@ -158,7 +159,7 @@ func (b *Backend) sweep(ctx context.Context, s suspect) (bool, error) {
 		return false, err
 	}
 	err = b.Agents.DeleteVolume(ctx, s.id.Node, decide.VolumeSpec{
-		Group: s.id.Group, Owner: s.owner, Name: s.id.Name, ID: s.id.String(), OnlyUnused: true,
+		Group: s.id.Group, Owner: s.owner, GroupUUID: s.uuid, Name: s.id.Name, ID: s.id.String(), OnlyUnused: true,
 	})
 	return err == nil, err
 }
