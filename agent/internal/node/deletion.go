@@ -131,7 +131,7 @@ func (e *Engine) discarding(ctx context.Context, want volume.Spec) (p volume.Pla
 // the volume has to be what first use writes over.
 func (e *Engine) deleteUnused(ctx context.Context, want volume.Spec) error {
 	if e.cfg.Contents == nil {
-		return fmt.Errorf("volume %s in group %s: %w: nothing here can look at what is on it", want.Name, want.Group, plan.ErrUnsure)
+		return fmt.Errorf("volume %s in group %s: what is on it %w: nothing here can look at it", want.Name, want.Group, plan.ErrUntold)
 	}
 	// After a boot no volume has a device. One that is not to be removed gets none.
 	_, err := e.changeClosed(ctx, want, func(seen plan.Snapshot, want volume.Spec) (volume.Plan, error) {
@@ -161,7 +161,8 @@ func (e *Engine) looksUnused(ctx context.Context, seen plan.Snapshot, want volum
 		return err
 	}
 	if !v.Active || v.Suspended || v.Stale {
-		return fmt.Errorf("volume %s in group %s: %w: what is on it cannot be read now", want.Name, want.Group, plan.ErrUnsure)
+		return fmt.Errorf("volume %s in group %s: what is on it %w: its device is away or suspended, or leads to another disk",
+			want.Name, want.Group, plan.ErrUntold)
 	}
 	return e.cfg.Contents.Unused(ctx, want.Group, v)
 }

@@ -67,6 +67,29 @@ func TestEngine_DeleteVolume_waitsForAShortLook(t *testing.T) {
 	})
 }
 
+// TestEngine_DeleteVolume_unlessItCanBeRead: one that is to be removed only unused stays while nobody can look at what is on it.
+func TestEngine_DeleteVolume_unlessItCanBeRead(t *testing.T) {
+	want := volume.Spec{Group: "vg", OwnerUID: "uid", Name: "v", ID: "id", OnlyUnused: true}
+	v := plan.Volume{Name: "v", ID: "id", SizeBytes: 4 << 20, New: true, Active: true}
+	e, fake, _ := lvmEngine(t, []plan.Volume{v})
+	if err := e.DeleteVolume(t.Context(), want); !errors.Is(err, plan.ErrUntold) || errors.Is(err, plan.ErrUnsure) || len(fake.Calls()) > 0 {
+		t.Errorf("with nothing that can look: %v, commands %v", err, fake.Calls())
+	}
+	e.cfg.Contents = blank{}
+	for name, edit := range map[string]func(*plan.Volume){
+		"it has no device":                  func(v *plan.Volume) { v.Active = false },
+		"it is suspended":                   func(v *plan.Volume) { v.Suspended = true },
+		"it leads to a disk that is not it": func(v *plan.Volume) { v.Stale = true },
+	} {
+		v := v
+		edit(&v)
+		s := plan.Snapshot{Groups: []plan.Group{{Name: "vg", OwnerUID: "uid", LogicalVolumes: []plan.Volume{v}}}}
+		if err := e.looksUnused(t.Context(), s, want); !errors.Is(err, plan.ErrUntold) || errors.Is(err, plan.ErrUnsure) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // watchedUses are locks that tell which commands were run while one was held.
 type watchedUses struct {
 	csirpc.Locks

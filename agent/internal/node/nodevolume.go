@@ -21,8 +21,8 @@ type looks struct {
 // LookupVolume returns what is recorded of a volume of the node, ours or not. What is remembered of a volume of ours that is in use already
 // is enough, so that a node that starts with many volumes asks LVM no more than once: nothing that is recorded of such a volume says that
 // something may be written over. All else is read afresh. It returns plan.ErrNotFound when no group of ours on the node holds the volume,
-// plan.ErrUnsure when one that is unknown, or on a disk that cannot be read, may, and plan.ErrOtherNode when one of another node does. This and the
-// following methods are for the CSI node service of the same process.
+// plan.ErrUnsure when one that is unknown, or on a disk that cannot be read, may, plan.ErrUntold when two do, and plan.ErrOtherNode when one of another
+// node does. This and the following methods are for the CSI node service of the same process.
 //
 // The caller knows the volume by its name, and by the owner and the UUID of its group as far as they are recorded: plan.ErrOtherGroup says that
 // the only volume of that name is in another group than that, or that there is none and the recorded group is not seen.
@@ -103,8 +103,8 @@ func lookup(seen plan.Snapshot, want volume.Spec) (plan.Volume, error) {
 			return plan.Volume{}, fmt.Errorf("volume %s in group %s of %s: %w", name, group, systemid.Describe(other), plan.ErrOtherNode)
 		}
 	default:
-		return plan.Volume{}, fmt.Errorf("volume %s is in %d groups of the name %s: %w; take the disks of the copy out of the node",
-			name, len(found), group, plan.ErrUnsure)
+		return plan.Volume{}, fmt.Errorf("volume %s is in %d groups of the name %s, and which one is meant %w; take the disks of the copy out of the node",
+			name, len(found), group, plan.ErrUntold)
 	}
 	if err := seen.Nowhere(group, ""); err != nil {
 		return plan.Volume{}, err

@@ -146,6 +146,16 @@ func TestLookup_otherGroup(t *testing.T) {
 	}
 }
 
+// TestLookup_inTwoGroups: which of two copies of a volume is meant nobody can tell. No group is unknown.
+func TestLookup_inTwoGroups(t *testing.T) {
+	holds := []plan.Volume{{Name: "v", ID: "id"}}
+	s := plan.Snapshot{Groups: []plan.Group{{Name: "vg", UUID: "u1", LogicalVolumes: holds}, {Name: "vg", UUID: "u2", LogicalVolumes: holds}}}
+	_, err := lookup(s, volume.Spec{Group: "vg", Name: "v", GroupUUID: "u1"})
+	if !errors.Is(err, plan.ErrUntold) || errors.Is(err, plan.ErrUnsure) || errors.Is(err, plan.ErrNotFound) {
+		t.Error(err)
+	}
+}
+
 // TestLookup_recordedGroupIsAway: what other groups do not have, and what no group has, is not absent while the recorded one is not seen.
 func TestLookup_recordedGroupIsAway(t *testing.T) {
 	other := plan.Group{Name: "vg", UUID: "u2", OwnerUID: "me"}

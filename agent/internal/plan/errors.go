@@ -55,11 +55,14 @@ var (
 		"and those that use the other volumes of its thin pool if it is in one")
 	// ErrUnsure: which groups the node has cannot be told at the moment. Unknown is never absent, so nothing is decided.
 	ErrUnsure = errors.New("which volume groups the node has is not known")
+	// ErrUntold: something else that a decision rests on cannot be told at the moment: what is on a volume, where it lies, or which of two copies is
+	// meant. No group is unknown, and nothing is decided either.
+	ErrUntold = errors.New("cannot be told now")
 	// ErrDamaged: the metadata of the thin pool is damaged. Nothing in it can be used until a person has it repaired.
 	ErrDamaged = errors.New("the thin pool is damaged")
 	// ErrUnseen: a group that lacks a device does not show the volume.
 	ErrUnseen error = unseenError{}
-	// ErrRestored: the volume of a claim carries the tags of one that nobody may have used yet. It is also ErrUnsure: a person says what it holds.
+	// ErrRestored: the volume of a claim carries the tags of one that nobody may have used yet. It is also ErrUntold: a person says what it holds.
 	ErrRestored error = restoredError{}
 	// ErrUsageUnknown: how full the thin pool is cannot be told at the moment, so nothing is put into it.
 	ErrUsageUnknown = errors.New("how full the thin pool is is not known")
@@ -134,7 +137,7 @@ func (unseenError) Error() string { return ErrPartial.Error() + ", and may know 
 
 func (unseenError) Is(target error) bool { return target == ErrPartial || target == ErrUnsure }
 
-// restoredError is also ErrUnsure: nobody but a person can tell whether the volume holds data.
+// restoredError is also ErrUntold: nobody but a person can tell whether the volume holds data.
 type restoredError struct{}
 
 func (restoredError) Error() string {
@@ -142,7 +145,7 @@ func (restoredError) Error() string {
 		"Nothing is done to it before a person takes these tags off, as docs/troubleshooting.md says under VolumeLost"
 }
 
-func (restoredError) Is(target error) bool { return target == ErrUnsure }
+func (restoredError) Is(target error) bool { return target == ErrUntold }
 
 // HasVolumesError names the volumes that keep a group.
 type HasVolumesError struct {

@@ -25,6 +25,7 @@ var codeOf = []struct {
 	{plan.ErrUnzeroed, codes.Aborted},
 	{plan.ErrUndiscarded, codes.Aborted},
 	{plan.ErrUnsure, codes.Unavailable},
+	{plan.ErrUntold, codes.Unavailable},
 	{plan.ErrStale, codes.Unavailable},
 	{plan.ErrDamaged, codes.FailedPrecondition},
 	{plan.ErrUsageUnknown, codes.Unavailable},
@@ -76,6 +77,7 @@ var causes = map[error]agentv1.HindranceCause{
 	plan.ErrMoving:       agentv1.HindranceCause_HINDRANCE_CAUSE_MOVING,
 	plan.ErrStale:        agentv1.HindranceCause_HINDRANCE_CAUSE_STALE,
 	plan.ErrUsageUnknown: agentv1.HindranceCause_HINDRANCE_CAUSE_POOL_UNKNOWN,
+	plan.ErrUntold:       agentv1.HindranceCause_HINDRANCE_CAUSE_UNTOLD,
 }
 
 // detailed tells an agent that answers, and refuses for a reason that passes, from one that does not answer: both are UNAVAILABLE.

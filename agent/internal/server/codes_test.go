@@ -15,7 +15,8 @@ import (
 	agentv1 "quarry.storage/quarry/proto/agent/v1"
 )
 
-// TestToStatus_hindrance: an agent that answers and does nothing now says why in a detail: without one, it stops or is away.
+// TestToStatus_hindrance: an agent that answers and does nothing now says why in a detail: without one, it stops or is away. Only that it does not know
+// which groups there are is told as an unknown group: the way out of that is to heal a disk.
 func TestToStatus_hindrance(t *testing.T) {
 	none := agentv1.HindranceCause_HINDRANCE_CAUSE_UNSPECIFIED
 	for err, want := range map[error]agentv1.HindranceCause{
@@ -23,17 +24,26 @@ func TestToStatus_hindrance(t *testing.T) {
 		plan.ErrStale:        agentv1.HindranceCause_HINDRANCE_CAUSE_STALE,
 		plan.ErrUsageUnknown: agentv1.HindranceCause_HINDRANCE_CAUSE_POOL_UNKNOWN,
 		node.ErrStopping:     none,
+		plan.ErrUntold:       agentv1.HindranceCause_HINDRANCE_CAUSE_UNTOLD,
+		plan.ErrRestored:     agentv1.HindranceCause_HINDRANCE_CAUSE_UNTOLD,
 		plan.ErrUnsure:       none,
+		plan.ErrUnseen:       none,
+		// Unknown is never absent, and is told before what follows from it.
+		errors.Join(plan.ErrNotFound, plan.ErrUnsure):                none,
+		errors.Join(plan.ErrNotFound, plan.ErrInUse, plan.ErrUntold): agentv1.HindranceCause_HINDRANCE_CAUSE_UNTOLD,
 	} {
-		got := none
+		got, group := none, false
 		s := status.Convert(toStatus(fmt.Errorf("x: %w", err)))
 		for _, d := range s.Details() {
-			if h, ok := d.(*agentv1.Hindrance); ok {
-				got = h.GetCause()
+			switch d := d.(type) {
+			case *agentv1.Hindrance:
+				got = d.GetCause()
+			case *agentv1.UnknownVolumeGroup:
+				group = true
 			}
 		}
-		if s.Code() != codes.Unavailable || got != want || s.Message() != "x: "+err.Error() {
-			t.Errorf("%v: %s, %s", err, s, got)
+		if s.Code() != codes.Unavailable || got != want || group != errors.Is(err, plan.ErrUnsure) || s.Message() != "x: "+err.Error() {
+			t.Errorf("%v: %s, %s, an unknown group: %t", err, s, got, group)
 		}
 	}
 	for _, c := range codeOf {
@@ -64,6 +74,8 @@ func TestToStatus(t *testing.T) {
 		{plan.ErrPartial, codes.FailedPrecondition},
 		{plan.ErrMoving, codes.Unavailable},
 		{plan.ErrStale, codes.Unavailable},
+		{plan.ErrUnsure, codes.Unavailable},
+		{plan.ErrUntold, codes.Unavailable},
 		{plan.ErrThinPool, codes.FailedPrecondition},
 		{&apply.StepError{Step: plan.RemoveVG{}, Err: plan.ErrRefused}, codes.FailedPrecondition},
 		{&apply.StepError{Step: plan.RemoveVG{}, Err: errors.New("exit status 5")}, codes.Internal},

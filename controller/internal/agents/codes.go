@@ -50,6 +50,7 @@ var causes = map[agentv1.HindranceCause]string{
 	agentv1.HindranceCause_HINDRANCE_CAUSE_MOVING:       v1alpha1.ReasonMoveUnfinished,
 	agentv1.HindranceCause_HINDRANCE_CAUSE_STALE:        v1alpha1.ReasonVolumeStale,
 	agentv1.HindranceCause_HINDRANCE_CAUSE_POOL_UNKNOWN: v1alpha1.ReasonThinPoolUnknown,
+	agentv1.HindranceCause_HINDRANCE_CAUSE_UNTOLD:       v1alpha1.ReasonStepFailed,
 }
 
 // reasonOf returns the reason in the details of a status; empty without one.

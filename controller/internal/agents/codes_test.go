@@ -22,6 +22,7 @@ func TestFaultOf_reason(t *testing.T) {
 		v1alpha1.ReasonMoveUnfinished:     {&agentv1.Hindrance{Cause: agentv1.HindranceCause_HINDRANCE_CAUSE_MOVING}},
 		v1alpha1.ReasonVolumeStale:        {&agentv1.Hindrance{Cause: agentv1.HindranceCause_HINDRANCE_CAUSE_STALE}},
 		v1alpha1.ReasonThinPoolUnknown:    {&agentv1.Hindrance{Cause: agentv1.HindranceCause_HINDRANCE_CAUSE_POOL_UNKNOWN}},
+		v1alpha1.ReasonStepFailed:         {&agentv1.Hindrance{Cause: agentv1.HindranceCause_HINDRANCE_CAUSE_UNTOLD}},
 	}
 	for want, all := range details {
 		for _, d := range all {

@@ -32,6 +32,9 @@ const (
 	HindranceCause_HINDRANCE_CAUSE_STALE HindranceCause = 2
 	// How full the thin pool is, or whether it is damaged, is not known: it is not active.
 	HindranceCause_HINDRANCE_CAUSE_POOL_UNKNOWN HindranceCause = 3
+	// Something else that the call rests on cannot be told: what is on a volume, where it lies, or which of two copies is meant. The message says
+	// which. Agents before it sent UnknownVolumeGroup instead.
+	HindranceCause_HINDRANCE_CAUSE_UNTOLD HindranceCause = 4
 )
 
 // Enum value maps for HindranceCause.
@@ -41,12 +44,14 @@ var (
 		1: "HINDRANCE_CAUSE_MOVING",
 		2: "HINDRANCE_CAUSE_STALE",
 		3: "HINDRANCE_CAUSE_POOL_UNKNOWN",
+		4: "HINDRANCE_CAUSE_UNTOLD",
 	}
 	HindranceCause_value = map[string]int32{
 		"HINDRANCE_CAUSE_UNSPECIFIED":  0,
 		"HINDRANCE_CAUSE_MOVING":       1,
 		"HINDRANCE_CAUSE_STALE":        2,
 		"HINDRANCE_CAUSE_POOL_UNKNOWN": 3,
+		"HINDRANCE_CAUSE_UNTOLD":       4,
 	}
 )
 
@@ -130,12 +135,13 @@ const file_agent_v1_hindrance_proto_rawDesc = "" +
 	"\n" +
 	"\x18agent/v1/hindrance.proto\x12\x0fquarry.agent.v1\"B\n" +
 	"\tHindrance\x125\n" +
-	"\x05cause\x18\x01 \x01(\x0e2\x1f.quarry.agent.v1.HindranceCauseR\x05cause*\x8a\x01\n" +
+	"\x05cause\x18\x01 \x01(\x0e2\x1f.quarry.agent.v1.HindranceCauseR\x05cause*\xa6\x01\n" +
 	"\x0eHindranceCause\x12\x1f\n" +
 	"\x1bHINDRANCE_CAUSE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16HINDRANCE_CAUSE_MOVING\x10\x01\x12\x19\n" +
 	"\x15HINDRANCE_CAUSE_STALE\x10\x02\x12 \n" +
-	"\x1cHINDRANCE_CAUSE_POOL_UNKNOWN\x10\x03B.Z,quarry.storage/quarry/proto/agent/v1;agentv1b\x06proto3"
+	"\x1cHINDRANCE_CAUSE_POOL_UNKNOWN\x10\x03\x12\x1a\n" +
+	"\x16HINDRANCE_CAUSE_UNTOLD\x10\x04B.Z,quarry.storage/quarry/proto/agent/v1;agentv1b\x06proto3"
 
 var (
 	file_agent_v1_hindrance_proto_rawDescOnce sync.Once

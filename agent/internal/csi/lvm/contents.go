@@ -19,11 +19,11 @@ type Contents struct {
 func (c Contents) Unused(ctx context.Context, group string, v plan.Volume) error {
 	d, err := c.Devices.Find(group, v.Name)
 	if err != nil {
-		return fmt.Errorf("volume %s in group %s: %w: find its device: %w", v.Name, group, plan.ErrUnsure, err)
+		return fmt.Errorf("volume %s in group %s: what is on it %w: find its device: %w", v.Name, group, plan.ErrUntold, err)
 	}
 	have, err := c.Filesystems.Describe(ctx, d.Path)
 	if err != nil {
-		return fmt.Errorf("volume %s in group %s: %w: %w", v.Name, group, plan.ErrUnsure, err)
+		return fmt.Errorf("volume %s in group %s: what is on it %w: %w", v.Name, group, plan.ErrUntold, err)
 	}
 	from := recordedIn(csi.From{Path: d.Path}, v)
 	// Nothing is made on it that would rely on zeroes: what first use refuses to clear is not removed either.

@@ -46,8 +46,8 @@ func TestContents_Unused(t *testing.T) {
 		"a filesystem on a thin volume":        {thin, shows{have: fs.Content{Type: fs.Ext4, MadeUnix: made - 1}}, plan.ErrInUse},
 		"anything on a thin volume":            {thin, shows{have: fs.Content{Unknown: true}}, plan.ErrInUse},
 		"anything on a volume that was zeroed": {raw, shows{have: fs.Content{Unknown: true}}, plan.ErrInUse},
-		"it cannot be read":                    {linear, shows{read: failed}, plan.ErrUnsure},
-		"it has no device":                     {linear, shows{find: dm.ErrNotFound}, plan.ErrUnsure},
+		"it cannot be read":                    {linear, shows{read: failed}, plan.ErrUntold},
+		"it has no device":                     {linear, shows{find: dm.ErrNotFound}, plan.ErrUntold},
 	} {
 		if err := (Contents{Devices: c.on, Filesystems: c.on}).Unused(t.Context(), "vg", c.v); !errors.Is(err, c.want) || (err != nil) != (c.want != nil) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)

@@ -22,7 +22,7 @@ import (
 )
 
 // Volumes is LVM, as far as a node needs it. plan.ErrNotFound says that a volume does not exist, plan.ErrUnsure that it cannot be told,
-// plan.ErrOtherGroup that it is not in the group that is recorded.
+// plan.ErrUntold that two groups have it, plan.ErrOtherGroup that it is not in the group that is recorded.
 type Volumes interface {
 	// LookupVolume reads what is recorded of a volume, afresh.
 	LookupVolume(ctx context.Context, want volume.Spec) (plan.Volume, error)
@@ -78,6 +78,7 @@ func (s *Source) Profile() csi.Profile {
 		{Err: plan.ErrRemoving, Code: codes.FailedPrecondition},
 		{Err: plan.ErrFilesystemOnly, Code: codes.FailedPrecondition},
 		{Err: plan.ErrUnsure, Code: codes.Unavailable},
+		{Err: plan.ErrUntold, Code: codes.Unavailable},
 		{Err: plan.ErrStale, Code: codes.Unavailable},
 		{Err: plan.ErrOtherNode, Code: codes.FailedPrecondition},
 		{Err: plan.ErrOtherGroup, Code: codes.FailedPrecondition},

@@ -76,7 +76,7 @@ func Pool(s plan.Snapshot, want Spec) (plan.Plan, error) {
 	}
 	switch digest := Digest(g, p); {
 	case digest == "":
-		return plan.Plan{}, fmt.Errorf("thin pool %s/%s: %w: LVM does not tell what it recorded of the pool", g.Name, p.Name, plan.ErrUnsure)
+		return plan.Plan{}, fmt.Errorf("thin pool %s/%s: what LVM recorded of it %w", g.Name, p.Name, plan.ErrUntold)
 	case digest != want.Digest:
 		return plan.Plan{}, fmt.Errorf("thin pool %s/%s has the digest %s, not %s: %w: its volumes, or its metadata, are others by now",
 			g.Name, p.Name, digest, want.Digest, plan.ErrMismatch)

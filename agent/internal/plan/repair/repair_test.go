@@ -51,7 +51,7 @@ func TestPool(t *testing.T) {
 		"not damaged":                    {edit: func(g *plan.Group) { g.Pools[1].Damage, g.Pools[1].Active = "", true }},
 		"perhaps damaged":                {edit: func(g *plan.Group) { g.Pools[1].Damage = "" }, err: plan.ErrUsageUnknown},
 		"as it was at another time":      {spec: func(s *Spec) { s.Digest = "v1:other" }, err: plan.ErrMismatch},
-		"of which LVM does not tell":     {edit: func(g *plan.Group) { g.LogicalVolumes[2].DeviceID = 0 }, err: plan.ErrUnsure},
+		"of which LVM does not tell":     {edit: func(g *plan.Group) { g.LogicalVolumes[2].DeviceID = 0 }, err: plan.ErrUntold},
 		"that lacks a device":            {edit: func(g *plan.Group) { g.Partial = true }, err: plan.ErrPartial},
 		"over a disk that dropped off":   {edit: func(g *plan.Group) { g.Pools[1].Stale = true }, err: plan.ErrStale},
 		"beside a move of extents":       {edit: func(g *plan.Group) { g.Moving = &plan.Moving{} }, err: plan.ErrMoving},

@@ -54,7 +54,7 @@ func (g group) growZeroed(v plan.Volume, size int64, reason string) (Plan, error
 	case t.ToZero():
 		return Plan{Volume: v, Unfinished: fmt.Errorf("volume %s grows: %w", v.Name, progress(t))}, nil
 	case extentBytes(t, g.ExtentBytes) != t.SizeBytes:
-		return Plan{}, fmt.Errorf("volume %s grows, and LVM does not say where %s lies: %w", v.Name, t.Name, plan.ErrUnsure)
+		return Plan{}, fmt.Errorf("volume %s grows, and where %s lies %w: LVM does not say it", v.Name, t.Name, plan.ErrUntold)
 	}
 	over := t.Extents
 	grown := min(size, v.SizeBytes+t.SizeBytes)

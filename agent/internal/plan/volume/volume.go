@@ -82,8 +82,8 @@ func holder(s plan.Snapshot, want Spec) (group, error) {
 	case 1:
 		return group{holding[0]}, nil
 	}
-	return group{}, fmt.Errorf("volume %s is in %d groups of the name %s: %w; take the disks of the copy out of the node",
-		want.Name, len(holding), want.Group, plan.ErrUnsure)
+	return group{}, fmt.Errorf("volume %s is in %d groups of the name %s, and which one is meant %w; take the disks of the copy out of the node",
+		want.Name, len(holding), want.Group, plan.ErrUntold)
 }
 
 // groupOf finds the one group of that name and refuses one that is not the owner's, or not the one that is meant.

@@ -104,13 +104,13 @@ func TestZero_growsNothingThatIsNew(t *testing.T) {
 		mib   int64
 		want  error
 	}{
-		"it grows":                           {edited(unfinished), 140, plan.ErrUnsure},
-		"it has its size":                    {edited(unfinished), 100, plan.ErrUnsure},
+		"it grows":                           {edited(unfinished), 140, plan.ErrUntold},
+		"it has its size":                    {edited(unfinished), 100, plan.ErrUntold},
 		"it is not known to be new any more": {edited(func(v *plan.Volume) { unfinished(v); v.New = false }), 140, nil},
 		"with a tail, half done": {func(g *plan.Group) {
 			edited(unfinished)(g)
 			withTail(unfinished)(g)
-		}, 140, plan.ErrUnsure},
+		}, 140, plan.ErrUntold},
 	} {
 		for _, z := range []Zero{ZeroNothing, ZeroAll, ZeroRaw} {
 			g := stocked()
@@ -158,7 +158,7 @@ func TestZero_growsOverWhatWasZeroed(t *testing.T) {
 		t.Error(diff)
 	}
 	g.LogicalVolumes[len(g.LogicalVolumes)-1].Extents = nil
-	if _, err := Resize(plan.Snapshot{Groups: []plan.Group{g}}, volume("lin", 140, zero(ZeroAll))); !errors.Is(err, plan.ErrUnsure) {
+	if _, err := Resize(plan.Snapshot{Groups: []plan.Group{g}}, volume("lin", 140, zero(ZeroAll))); !errors.Is(err, plan.ErrUntold) {
 		t.Errorf("of a tail that lies nowhere: %v", err)
 	}
 }
