@@ -34,46 +34,64 @@ const (
 // LogicalVolumeService makes, grows, copies and removes logical volumes in groups that carry our ownership tag. Every volume it
 // makes carries the tag quarry.storage/volume=ID; a volume without it, or in a group without our tag, is never changed. Calls on
 // one group are serialised; groups are worked on in parallel. A call that finds its result there already runs no command that changes anything.
+//
+// Of each call, INTERNAL says that a command failed, or that the node could not be read: show the message, and repeat the call with backoff. UNAVAILABLE
+// has a detail, UnknownVolumeGroup or Hindrance, unless the agent stops. "Not the owner's" is a group with another owner's tag or none, one that names another
+// node, and a name that stands twice on the node: only what one of the two holds is found again, or removed.
 type LogicalVolumeServiceClient interface {
-	// ListLogicalVolumes observes the volumes, thin pools and snapshots of the groups that carry our tag.
+	// ListLogicalVolumes observes the volumes, thin pools and snapshots of the groups that carry our tag. A list that may lack one is an error; that of a group
+	// that is not on the node is empty.
 	//
 	// Effect: none. Idempotent. Who may call: the controller and the CSI controller.
 	//
-	// | code        | caller's action                              |
-	// |-------------|----------------------------------------------|
-	// | UNAVAILABLE | retry with backoff; LVM could not report it  |
-	// | INTERNAL    | show the message: the node could not be read |
+	// | code                | caller's action                                                 |
+	// |---------------------|-----------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request: no group can have that name                |
+	// | FAILED_PRECONDITION | only groups of other nodes have that name: ask those            |
+	// | UNAVAILABLE         | LVM cannot report a group that may be meant: retry with backoff |
+	// | INTERNAL            | show the message: the node could not be read                    |
 	ListLogicalVolumes(ctx context.Context, in *ListLogicalVolumesRequest, opts ...grpc.CallOption) (*ListLogicalVolumesResponse, error)
-	// CreateLogicalVolume makes a volume: linear, thin in a pool of the group, or a thin copy of another volume or snapshot. It runs
-	// one LVM command, and a second one only when LVM answers that the name exists. A volume that is to be zeroed is made at once, and zeroed
-	// in the background: the call waits a moment for that, and returns ABORTED with how far it is. A repeated call finds it so.
+	// CreateLogicalVolume makes a volume: linear, thin in a pool of the group, or a thin copy of another volume or snapshot. One LVM command makes it. A copy has
+	// the size of its source then, and a second command makes it larger where more is wanted. A volume that is to be zeroed is made at once, and zeroed
+	// in the background: the call waits a moment for that, and returns ABORTED with how far it is. A repeated call finds what is there, and goes on.
 	//
 	// Effect: the volume exists, of at least the size asked for (rounded up to whole extents). Idempotent by name and id. Who may
 	// call: the CSI controller.
 	//
-	// | code                | caller's action                                                                |
-	// |---------------------|--------------------------------------------------------------------------------|
-	// | INVALID_ARGUMENT    | correct the request                                                            |
-	// | NOT_FOUND           | the group, the pool or the source does not exist                               |
-	// | ALREADY_EXISTS      | the name is taken by a volume of another id, or with another size or source    |
-	// | RESOURCE_EXHAUSTED  | not enough room in the group, or over the pool's limit: choose another node    |
-	// | FAILED_PRECONDITION | the source is not thin: only thin volumes are copied; or the group is partial; or the removal of the volume, or of its source, began with discards |
-	// | PERMISSION_DENIED   | the group is not the owner's                                                   |
-	// | ABORTED             | another call works on this volume, or it is being zeroed: retry                |
-	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff                                |
+	// | code                | caller's action                                                                            |
+	// |---------------------|--------------------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request; so for a pool that the source is not in, or a snapshot larger than it |
+	// | NOT_FOUND           | the group, the pool or the source does not exist                                           |
+	// | ALREADY_EXISTS      | the name is taken by a pool, or a volume of another id, size or source                     |
+	// | RESOURCE_EXHAUSTED  | no room in the group or the pool, or over the limit of that: choose another node           |
+	// | FAILED_PRECONDITION | the source is not thin: only thin volumes are copied                                       |
+	// | FAILED_PRECONDITION | the removal of the volume, or of its source, began with discards                           |
+	// | FAILED_PRECONDITION | the group lacks a device, or the pool is damaged: wait for a person                        |
+	// | FAILED_PRECONDITION | the group is not the one that is meant, or changed meanwhile: observe and decide again     |
+	// | PERMISSION_DENIED   | the group is not the owner's, or the pool or the source not ours                           |
+	// | ABORTED             | another call works on this volume, or it is being zeroed: retry                            |
+	// | UNAVAILABLE         | LVM cannot report the group, or how full the pool is: retry with backoff                   |
+	// | UNAVAILABLE         | extents of the group are being moved, or two groups hold the volume: retry with backoff    |
 	CreateLogicalVolume(ctx context.Context, in *CreateLogicalVolumeRequest, opts ...grpc.CallOption) (*CreateLogicalVolumeResponse, error)
 	// DeleteLogicalVolume removes a volume or snapshot. One that is open (mounted, mapped, used as raw block) is not removed.
 	//
 	// A volume that is to be discarded may take longer than one call: it returns ABORTED with how far it is, and a repeated call goes on there.
 	//
-	// Effect: its data is gone. Idempotent: OK when it is absent from a whole group. Who may call: the CSI controller.
+	// Effect: the volume does not exist. What a linear one held may be on the disks until something else is written there, unless discard is set and the disks
+	// can do that. Idempotent: OK when it is absent from a whole group. Who may call: the CSI controller.
 	//
-	// | code                | caller's action                                  |
-	// |---------------------|--------------------------------------------------|
-	// | FAILED_PRECONDITION | it is in use: wait until it is not; or it was used, and only_unused is set |
-	// | PERMISSION_DENIED   | it carries another id, or the group is not ours  |
-	// | ABORTED             | another call works on this volume, or it is being discarded: retry |
+	// | code                | caller's action                                                                                    |
+	// |---------------------|----------------------------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request                                                                                |
+	// | NOT_FOUND           | the group is not there: its devices may come back, with the volume                                 |
+	// | FAILED_PRECONDITION | it is in use: wait until it is not; or it was used, and only_unused is set                         |
+	// | FAILED_PRECONDITION | its pool is damaged, or a part of it was on a device that is missing: wait for a person            |
+	// | FAILED_PRECONDITION | the group is not the one that is meant, or changed meanwhile: observe and decide again             |
+	// | PERMISSION_DENIED   | it carries another id, or is not ours, or the group is not the owner's                             |
+	// | ABORTED             | another call works on this volume or shows it to a pod, or it is being discarded: retry            |
 	// | UNAVAILABLE         | LVM cannot report the group, or it lacks a device and does not show the volume: retry with backoff |
+	// | UNAVAILABLE         | extents of it or of its group are being moved, or two groups hold it: retry with backoff           |
+	// | UNAVAILABLE         | only_unused is set, and what is on it cannot be read: retry with backoff                           |
 	DeleteLogicalVolume(ctx context.Context, in *DeleteLogicalVolumeRequest, opts ...grpc.CallOption) (*DeleteLogicalVolumeResponse, error)
 	// ResizeLogicalVolume makes a volume at least as large as asked for. It never shrinks; the filesystem is grown by the CSI node
 	// service. What a linear volume grows by is zeroed first where that is wanted: the call waits a moment for that, and returns ABORTED with
@@ -81,27 +99,37 @@ type LogicalVolumeServiceClient interface {
 	//
 	// Effect: the volume has the size. Idempotent. Who may call: the CSI controller.
 	//
-	// | code               | caller's action                                      |
-	// |--------------------|------------------------------------------------------|
-	// | NOT_FOUND          | no such volume                                       |
-	// | OUT_OF_RANGE       | over the pool's limit                                |
-	// | RESOURCE_EXHAUSTED | not enough room in the group                         |
-	// | PERMISSION_DENIED  | it carries another id, or the group is not ours      |
-	// | ABORTED            | another call works on it, or on zeroing: retry       |
-	// | FAILED_PRECONDITION | its removal began with discards                     |
-	// | UNAVAILABLE        | LVM cannot report the group, or it lacks a device: retry with backoff. Or the tags of the volume say that it is still to be zeroed itself: a person decides |
+	// | code                | caller's action                                                                                    |
+	// |---------------------|----------------------------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request; snapshots do not grow                                                         |
+	// | NOT_FOUND           | no such volume or group                                                                            |
+	// | OUT_OF_RANGE        | over the pool's limit                                                                              |
+	// | RESOURCE_EXHAUSTED  | no room in the group or the pool                                                                   |
+	// | PERMISSION_DENIED   | it carries another id, or is not ours, or the group is not the owner's                             |
+	// | ABORTED             | another call works on it, or on zeroing: retry                                                     |
+	// | FAILED_PRECONDITION | its removal began with discards                                                                    |
+	// | FAILED_PRECONDITION | the group lacks a device, the volume leads to one that dropped off, or its pool is damaged         |
+	// | FAILED_PRECONDITION | the group is not the one that is meant, or changed meanwhile: observe and decide again             |
+	// | UNAVAILABLE         | LVM cannot report the group, or it lacks a device and does not show the volume: retry with backoff |
+	// | UNAVAILABLE         | LVM does not tell where the zeroed part lies, or how full the pool is: retry with backoff          |
+	// | UNAVAILABLE         | extents of the group are being moved, or two groups hold the volume: retry with backoff            |
+	// | UNAVAILABLE         | the tags of the volume say that it is still to be zeroed itself: a person decides                  |
 	ResizeLogicalVolume(ctx context.Context, in *ResizeLogicalVolumeRequest, opts ...grpc.CallOption) (*ResizeLogicalVolumeResponse, error)
 	// EnsureThinPool makes the group's thin pool, or grows it to the size asked for.
 	//
 	// Effect: the pool exists. Idempotent. Who may call: the controller.
 	//
-	// | code                | caller's action                                             |
-	// |---------------------|-------------------------------------------------------------|
-	// | NOT_FOUND           | no such group                                               |
-	// | ALREADY_EXISTS      | the name is taken by something that is not a thin pool of ours |
-	// | RESOURCE_EXHAUSTED  | not enough room in the group                                |
-	// | PERMISSION_DENIED   | the group is not the owner's                                |
-	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff             |
+	// | code                | caller's action                                                                         |
+	// |---------------------|-----------------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request                                                                     |
+	// | NOT_FOUND           | no such group                                                                           |
+	// | ALREADY_EXISTS      | the name is taken by something that is not a thin pool of ours                          |
+	// | RESOURCE_EXHAUSTED  | not enough room in the group                                                            |
+	// | FAILED_PRECONDITION | the group lacks a device, or the pool is damaged, or leads to a device that dropped off |
+	// | FAILED_PRECONDITION | the group is not the one that is meant, or changed meanwhile: observe and decide again  |
+	// | PERMISSION_DENIED   | the group is not the owner's                                                            |
+	// | UNAVAILABLE         | LVM cannot report the group, or extents of it are being moved: retry with backoff       |
+	// | UNAVAILABLE         | the pool is to grow, and is not active: retry with backoff                              |
 	EnsureThinPool(ctx context.Context, in *EnsureThinPoolRequest, opts ...grpc.CallOption) (*EnsureThinPoolResponse, error)
 	// RepairThinPool repairs the metadata of a damaged thin pool, and activates the pool. It does so only if what can be repaired is clean, and tells the
 	// transaction and exactly the volumes that LVM recorded; otherwise the metadata stays as it is. Nobody else works on the group meanwhile.
@@ -109,14 +137,17 @@ type LogicalVolumeServiceClient interface {
 	// Effect: the pool is at work. Its old metadata is kept as a volume, kept_metadata. What the repair did not find of a volume reads as zero. Idempotent:
 	// OK when the pool is not damaged. Who may call: the controller, after a person's approval.
 	//
-	// | code                | caller's action                                                                          |
-	// |---------------------|------------------------------------------------------------------------------------------|
-	// | INVALID_ARGUMENT    | correct the request                                                                      |
-	// | NOT_FOUND           | no such group or pool: observe again                                                     |
-	// | RESOURCE_EXHAUSTED  | no spare is left and the group is full: remove what an earlier repair kept               |
-	// | FAILED_PRECONDITION | another digest; a volume is open; a device is missing; or the repair found too little    |
-	// | PERMISSION_DENIED   | the group is not the owner's, or the pool not ours                                       |
-	// | UNAVAILABLE         | the pool is not active, so nobody knows whether it is damaged, or LVM cannot report: retry |
+	// | code                | caller's action                                                                             |
+	// |---------------------|---------------------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request                                                                         |
+	// | NOT_FOUND           | no such group or pool: observe again                                                        |
+	// | RESOURCE_EXHAUSTED  | no spare is left and the group is full: remove what an earlier repair kept                  |
+	// | FAILED_PRECONDITION | another digest; a volume is open; a device is missing; or the repair found too little       |
+	// | FAILED_PRECONDITION | the group is not the one that is meant, or changed meanwhile: observe and decide again      |
+	// | PERMISSION_DENIED   | the group is not the owner's, or the pool not ours                                          |
+	// | UNAVAILABLE         | the pool is not active, so nobody knows whether it is damaged: retry                        |
+	// | UNAVAILABLE         | LVM cannot report the group, or not what it recorded of the pool: retry                     |
+	// | UNAVAILABLE         | the pool leads to a device that dropped off, or extents of the group are being moved: retry |
 	RepairThinPool(ctx context.Context, in *RepairThinPoolRequest, opts ...grpc.CallOption) (*RepairThinPoolResponse, error)
 }
 
@@ -195,46 +226,64 @@ func (c *logicalVolumeServiceClient) RepairThinPool(ctx context.Context, in *Rep
 // LogicalVolumeService makes, grows, copies and removes logical volumes in groups that carry our ownership tag. Every volume it
 // makes carries the tag quarry.storage/volume=ID; a volume without it, or in a group without our tag, is never changed. Calls on
 // one group are serialised; groups are worked on in parallel. A call that finds its result there already runs no command that changes anything.
+//
+// Of each call, INTERNAL says that a command failed, or that the node could not be read: show the message, and repeat the call with backoff. UNAVAILABLE
+// has a detail, UnknownVolumeGroup or Hindrance, unless the agent stops. "Not the owner's" is a group with another owner's tag or none, one that names another
+// node, and a name that stands twice on the node: only what one of the two holds is found again, or removed.
 type LogicalVolumeServiceServer interface {
-	// ListLogicalVolumes observes the volumes, thin pools and snapshots of the groups that carry our tag.
+	// ListLogicalVolumes observes the volumes, thin pools and snapshots of the groups that carry our tag. A list that may lack one is an error; that of a group
+	// that is not on the node is empty.
 	//
 	// Effect: none. Idempotent. Who may call: the controller and the CSI controller.
 	//
-	// | code        | caller's action                              |
-	// |-------------|----------------------------------------------|
-	// | UNAVAILABLE | retry with backoff; LVM could not report it  |
-	// | INTERNAL    | show the message: the node could not be read |
+	// | code                | caller's action                                                 |
+	// |---------------------|-----------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request: no group can have that name                |
+	// | FAILED_PRECONDITION | only groups of other nodes have that name: ask those            |
+	// | UNAVAILABLE         | LVM cannot report a group that may be meant: retry with backoff |
+	// | INTERNAL            | show the message: the node could not be read                    |
 	ListLogicalVolumes(context.Context, *ListLogicalVolumesRequest) (*ListLogicalVolumesResponse, error)
-	// CreateLogicalVolume makes a volume: linear, thin in a pool of the group, or a thin copy of another volume or snapshot. It runs
-	// one LVM command, and a second one only when LVM answers that the name exists. A volume that is to be zeroed is made at once, and zeroed
-	// in the background: the call waits a moment for that, and returns ABORTED with how far it is. A repeated call finds it so.
+	// CreateLogicalVolume makes a volume: linear, thin in a pool of the group, or a thin copy of another volume or snapshot. One LVM command makes it. A copy has
+	// the size of its source then, and a second command makes it larger where more is wanted. A volume that is to be zeroed is made at once, and zeroed
+	// in the background: the call waits a moment for that, and returns ABORTED with how far it is. A repeated call finds what is there, and goes on.
 	//
 	// Effect: the volume exists, of at least the size asked for (rounded up to whole extents). Idempotent by name and id. Who may
 	// call: the CSI controller.
 	//
-	// | code                | caller's action                                                                |
-	// |---------------------|--------------------------------------------------------------------------------|
-	// | INVALID_ARGUMENT    | correct the request                                                            |
-	// | NOT_FOUND           | the group, the pool or the source does not exist                               |
-	// | ALREADY_EXISTS      | the name is taken by a volume of another id, or with another size or source    |
-	// | RESOURCE_EXHAUSTED  | not enough room in the group, or over the pool's limit: choose another node    |
-	// | FAILED_PRECONDITION | the source is not thin: only thin volumes are copied; or the group is partial; or the removal of the volume, or of its source, began with discards |
-	// | PERMISSION_DENIED   | the group is not the owner's                                                   |
-	// | ABORTED             | another call works on this volume, or it is being zeroed: retry                |
-	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff                                |
+	// | code                | caller's action                                                                            |
+	// |---------------------|--------------------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request; so for a pool that the source is not in, or a snapshot larger than it |
+	// | NOT_FOUND           | the group, the pool or the source does not exist                                           |
+	// | ALREADY_EXISTS      | the name is taken by a pool, or a volume of another id, size or source                     |
+	// | RESOURCE_EXHAUSTED  | no room in the group or the pool, or over the limit of that: choose another node           |
+	// | FAILED_PRECONDITION | the source is not thin: only thin volumes are copied                                       |
+	// | FAILED_PRECONDITION | the removal of the volume, or of its source, began with discards                           |
+	// | FAILED_PRECONDITION | the group lacks a device, or the pool is damaged: wait for a person                        |
+	// | FAILED_PRECONDITION | the group is not the one that is meant, or changed meanwhile: observe and decide again     |
+	// | PERMISSION_DENIED   | the group is not the owner's, or the pool or the source not ours                           |
+	// | ABORTED             | another call works on this volume, or it is being zeroed: retry                            |
+	// | UNAVAILABLE         | LVM cannot report the group, or how full the pool is: retry with backoff                   |
+	// | UNAVAILABLE         | extents of the group are being moved, or two groups hold the volume: retry with backoff    |
 	CreateLogicalVolume(context.Context, *CreateLogicalVolumeRequest) (*CreateLogicalVolumeResponse, error)
 	// DeleteLogicalVolume removes a volume or snapshot. One that is open (mounted, mapped, used as raw block) is not removed.
 	//
 	// A volume that is to be discarded may take longer than one call: it returns ABORTED with how far it is, and a repeated call goes on there.
 	//
-	// Effect: its data is gone. Idempotent: OK when it is absent from a whole group. Who may call: the CSI controller.
+	// Effect: the volume does not exist. What a linear one held may be on the disks until something else is written there, unless discard is set and the disks
+	// can do that. Idempotent: OK when it is absent from a whole group. Who may call: the CSI controller.
 	//
-	// | code                | caller's action                                  |
-	// |---------------------|--------------------------------------------------|
-	// | FAILED_PRECONDITION | it is in use: wait until it is not; or it was used, and only_unused is set |
-	// | PERMISSION_DENIED   | it carries another id, or the group is not ours  |
-	// | ABORTED             | another call works on this volume, or it is being discarded: retry |
+	// | code                | caller's action                                                                                    |
+	// |---------------------|----------------------------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request                                                                                |
+	// | NOT_FOUND           | the group is not there: its devices may come back, with the volume                                 |
+	// | FAILED_PRECONDITION | it is in use: wait until it is not; or it was used, and only_unused is set                         |
+	// | FAILED_PRECONDITION | its pool is damaged, or a part of it was on a device that is missing: wait for a person            |
+	// | FAILED_PRECONDITION | the group is not the one that is meant, or changed meanwhile: observe and decide again             |
+	// | PERMISSION_DENIED   | it carries another id, or is not ours, or the group is not the owner's                             |
+	// | ABORTED             | another call works on this volume or shows it to a pod, or it is being discarded: retry            |
 	// | UNAVAILABLE         | LVM cannot report the group, or it lacks a device and does not show the volume: retry with backoff |
+	// | UNAVAILABLE         | extents of it or of its group are being moved, or two groups hold it: retry with backoff           |
+	// | UNAVAILABLE         | only_unused is set, and what is on it cannot be read: retry with backoff                           |
 	DeleteLogicalVolume(context.Context, *DeleteLogicalVolumeRequest) (*DeleteLogicalVolumeResponse, error)
 	// ResizeLogicalVolume makes a volume at least as large as asked for. It never shrinks; the filesystem is grown by the CSI node
 	// service. What a linear volume grows by is zeroed first where that is wanted: the call waits a moment for that, and returns ABORTED with
@@ -242,27 +291,37 @@ type LogicalVolumeServiceServer interface {
 	//
 	// Effect: the volume has the size. Idempotent. Who may call: the CSI controller.
 	//
-	// | code               | caller's action                                      |
-	// |--------------------|------------------------------------------------------|
-	// | NOT_FOUND          | no such volume                                       |
-	// | OUT_OF_RANGE       | over the pool's limit                                |
-	// | RESOURCE_EXHAUSTED | not enough room in the group                         |
-	// | PERMISSION_DENIED  | it carries another id, or the group is not ours      |
-	// | ABORTED            | another call works on it, or on zeroing: retry       |
-	// | FAILED_PRECONDITION | its removal began with discards                     |
-	// | UNAVAILABLE        | LVM cannot report the group, or it lacks a device: retry with backoff. Or the tags of the volume say that it is still to be zeroed itself: a person decides |
+	// | code                | caller's action                                                                                    |
+	// |---------------------|----------------------------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request; snapshots do not grow                                                         |
+	// | NOT_FOUND           | no such volume or group                                                                            |
+	// | OUT_OF_RANGE        | over the pool's limit                                                                              |
+	// | RESOURCE_EXHAUSTED  | no room in the group or the pool                                                                   |
+	// | PERMISSION_DENIED   | it carries another id, or is not ours, or the group is not the owner's                             |
+	// | ABORTED             | another call works on it, or on zeroing: retry                                                     |
+	// | FAILED_PRECONDITION | its removal began with discards                                                                    |
+	// | FAILED_PRECONDITION | the group lacks a device, the volume leads to one that dropped off, or its pool is damaged         |
+	// | FAILED_PRECONDITION | the group is not the one that is meant, or changed meanwhile: observe and decide again             |
+	// | UNAVAILABLE         | LVM cannot report the group, or it lacks a device and does not show the volume: retry with backoff |
+	// | UNAVAILABLE         | LVM does not tell where the zeroed part lies, or how full the pool is: retry with backoff          |
+	// | UNAVAILABLE         | extents of the group are being moved, or two groups hold the volume: retry with backoff            |
+	// | UNAVAILABLE         | the tags of the volume say that it is still to be zeroed itself: a person decides                  |
 	ResizeLogicalVolume(context.Context, *ResizeLogicalVolumeRequest) (*ResizeLogicalVolumeResponse, error)
 	// EnsureThinPool makes the group's thin pool, or grows it to the size asked for.
 	//
 	// Effect: the pool exists. Idempotent. Who may call: the controller.
 	//
-	// | code                | caller's action                                             |
-	// |---------------------|-------------------------------------------------------------|
-	// | NOT_FOUND           | no such group                                               |
-	// | ALREADY_EXISTS      | the name is taken by something that is not a thin pool of ours |
-	// | RESOURCE_EXHAUSTED  | not enough room in the group                                |
-	// | PERMISSION_DENIED   | the group is not the owner's                                |
-	// | UNAVAILABLE         | LVM cannot report the group: retry with backoff             |
+	// | code                | caller's action                                                                         |
+	// |---------------------|-----------------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request                                                                     |
+	// | NOT_FOUND           | no such group                                                                           |
+	// | ALREADY_EXISTS      | the name is taken by something that is not a thin pool of ours                          |
+	// | RESOURCE_EXHAUSTED  | not enough room in the group                                                            |
+	// | FAILED_PRECONDITION | the group lacks a device, or the pool is damaged, or leads to a device that dropped off |
+	// | FAILED_PRECONDITION | the group is not the one that is meant, or changed meanwhile: observe and decide again  |
+	// | PERMISSION_DENIED   | the group is not the owner's                                                            |
+	// | UNAVAILABLE         | LVM cannot report the group, or extents of it are being moved: retry with backoff       |
+	// | UNAVAILABLE         | the pool is to grow, and is not active: retry with backoff                              |
 	EnsureThinPool(context.Context, *EnsureThinPoolRequest) (*EnsureThinPoolResponse, error)
 	// RepairThinPool repairs the metadata of a damaged thin pool, and activates the pool. It does so only if what can be repaired is clean, and tells the
 	// transaction and exactly the volumes that LVM recorded; otherwise the metadata stays as it is. Nobody else works on the group meanwhile.
@@ -270,14 +329,17 @@ type LogicalVolumeServiceServer interface {
 	// Effect: the pool is at work. Its old metadata is kept as a volume, kept_metadata. What the repair did not find of a volume reads as zero. Idempotent:
 	// OK when the pool is not damaged. Who may call: the controller, after a person's approval.
 	//
-	// | code                | caller's action                                                                          |
-	// |---------------------|------------------------------------------------------------------------------------------|
-	// | INVALID_ARGUMENT    | correct the request                                                                      |
-	// | NOT_FOUND           | no such group or pool: observe again                                                     |
-	// | RESOURCE_EXHAUSTED  | no spare is left and the group is full: remove what an earlier repair kept               |
-	// | FAILED_PRECONDITION | another digest; a volume is open; a device is missing; or the repair found too little    |
-	// | PERMISSION_DENIED   | the group is not the owner's, or the pool not ours                                       |
-	// | UNAVAILABLE         | the pool is not active, so nobody knows whether it is damaged, or LVM cannot report: retry |
+	// | code                | caller's action                                                                             |
+	// |---------------------|---------------------------------------------------------------------------------------------|
+	// | INVALID_ARGUMENT    | correct the request                                                                         |
+	// | NOT_FOUND           | no such group or pool: observe again                                                        |
+	// | RESOURCE_EXHAUSTED  | no spare is left and the group is full: remove what an earlier repair kept                  |
+	// | FAILED_PRECONDITION | another digest; a volume is open; a device is missing; or the repair found too little       |
+	// | FAILED_PRECONDITION | the group is not the one that is meant, or changed meanwhile: observe and decide again      |
+	// | PERMISSION_DENIED   | the group is not the owner's, or the pool not ours                                          |
+	// | UNAVAILABLE         | the pool is not active, so nobody knows whether it is damaged: retry                        |
+	// | UNAVAILABLE         | LVM cannot report the group, or not what it recorded of the pool: retry                     |
+	// | UNAVAILABLE         | the pool leads to a device that dropped off, or extents of the group are being moved: retry |
 	RepairThinPool(context.Context, *RepairThinPoolRequest) (*RepairThinPoolResponse, error)
 	mustEmbedUnimplementedLogicalVolumeServiceServer()
 }
