@@ -14,7 +14,10 @@ import (
 )
 
 // DeleteVolume removes a volume; one that is to be unused only if what is on it says so, too. It waits a moment for whoever has the volume open, because udev
-// looks at one that was just activated, or written to; after that the error is plan.ErrOpen.
+// looks at one that was just activated, or written to; after that the error is plan.ErrOpen. So it does before a discard for whoever works on the volume for a
+// pod: plan.ErrBusy, as of a second call on the volume, which is refused at once. plan.ErrUndiscarded says that a repeated call goes on with the discard,
+// plan.ErrInUse that the volume was used and is to be unused, plan.ErrUntold that what is on it cannot be read, or two groups hold it, and plan.ErrUnsure
+// that whether it exists is not known. Other errors are those of volume.Delete.
 func (e *Engine) DeleteVolume(ctx context.Context, want volume.Spec) error {
 	release, err := e.zero.stop(ctx, want.ID)
 	if err != nil {

@@ -282,7 +282,7 @@ func (e *Engine) prepareZeroing(ctx context.Context, g plan.Group, name, uuid st
 	return v, err
 }
 
-// zeroSlice writes into a volume when its turn comes. It ends soon after the context does.
+// zeroSlice zeroes or discards a slice of a volume when its turn comes. It ends soon after the context does.
 func (e *Engine) zeroSlice(ctx context.Context, p plan.Plan) error {
 	select {
 	case e.zero.turns <- struct{}{}:

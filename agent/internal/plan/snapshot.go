@@ -195,7 +195,7 @@ type Volume struct {
 	SizeBytes      int64
 	// Pool is the thin pool that it is in; empty for a linear one.
 	Pool string
-	// Source is the volume that it was copied from, while that exists.
+	// Source is the volume that it was copied from, while that exists. A snapshot keeps the name in TagSource.
 	Source   string
 	Snapshot bool
 	// New is true for a volume that was made empty and not used yet: what it holds is left over from others.

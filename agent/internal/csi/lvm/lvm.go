@@ -24,7 +24,7 @@ import (
 // Volumes is LVM, as far as a node needs it. plan.ErrNotFound says that a volume does not exist, plan.ErrUnsure that it cannot be told,
 // plan.ErrUntold that two groups have it, plan.ErrOtherGroup that it is not in the group that is recorded.
 type Volumes interface {
-	// LookupVolume reads what is recorded of a volume, afresh.
+	// LookupVolume returns what is recorded of a volume. What is remembered of one that is in use already is enough; all else is read afresh.
 	LookupVolume(ctx context.Context, want volume.Spec) (plan.Volume, error)
 	// ActivateVolume makes the device of a volume of ours, if it is not there.
 	ActivateVolume(ctx context.Context, want volume.Spec) (plan.Volume, error)

@@ -67,7 +67,7 @@ type SettleLV struct {
 	plan.Reason
 }
 
-// ZeroLV writes zeroes over a part of a volume that nobody uses. No other step writes into a volume.
+// ZeroLV writes zeroes over a part of a volume that nobody uses. Only this step and DiscardLV change what a volume holds that exists.
 type ZeroLV struct {
 	// Group and GroupUUID, Name and UUID tell the device: one with other UUIDs is left alone.
 	Group, GroupUUID, Name, UUID string

@@ -29,9 +29,11 @@ type Spec struct {
 	OverprovisionPercent int32
 }
 
-// Plan is what to do for one volume, and what the volume is afterwards.
+// Plan is what to do for one volume, and what is known of the volume then.
 type Plan struct {
 	plan.Plan
+	// Volume is what the steps make: the volume as it is afterwards, or the tail that has to be zeroed before it grows. Of a volume that is removed it is what
+	// was there before, on which Discarding relies, and of one that is gone already it is empty.
 	Volume plan.Volume
 	// GroupUUID is the group that the steps work in: of two with one name, the one that holds the volume.
 	GroupUUID string
@@ -59,7 +61,7 @@ func Activate(s plan.Snapshot, want Spec) (Plan, error) { return resumed(s, want
 // Settle plans how the volume comes to be in use: it is not new any more.
 func Settle(s plan.Snapshot, want Spec) (Plan, error) { return resumed(s, want, settle) }
 
-// does is a plan of one step.
+// does is a plan of some steps, in this order.
 func does(steps ...plan.Step) plan.Plan { return plan.Plan{Steps: steps} }
 
 // group is a group in which this package decides.

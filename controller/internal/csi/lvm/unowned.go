@@ -105,9 +105,10 @@ func (b *Backend) naming(ctx context.Context, p spot) (names, groups []string, e
 	return names, groups, err
 }
 
-// elsewhere refuses the removal of a volume from another group than its PersistentVolume has on record: what that other group lacks may
-// be in the recorded one, whose disks are away. One that was imported on another node is not away, if inherited has looked into it. Nothing has on
-// record which group a snapshot is in.
+// elsewhere says why the group that is seen does not settle whether a volume exists; nil when it does. Its PersistentVolume has another group on record,
+// whose disks are away, and the volume may be in that one. So nothing is removed from the group that is seen, and by missed a look, a list, a copy and a
+// growth do not take for absent what that group lacks. A group that was imported on another node is not away, if inherited has looked into it. Nothing has
+// on record which group a snapshot is in.
 func (b *Backend) elsewhere(ctx context.Context, p spot) error {
 	if p.id.IsSnapshot() {
 		return nil
