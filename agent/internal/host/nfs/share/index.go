@@ -259,3 +259,13 @@ func (o *owned) problem(r record) (string, error) {
 	d.close()
 	return "", err
 }
+
+// holding opens the directory that a volume's directory is in.
+func (o *owned) holding(directory string) (in dir, name string, err error) {
+	above, name := parent(directory)
+	if above == "" {
+		above = "."
+	}
+	in, err = o.root.open(above)
+	return in, name, err
+}

@@ -152,16 +152,6 @@ func (o *owned) retain(r record) (note string, err error) {
 	return goneNote(r.Directory), nil
 }
 
-// holding opens the directory that a volume's directory is in.
-func (o *owned) holding(directory string) (in dir, name string, err error) {
-	above, name := parent(directory)
-	if above == "" {
-		above = "."
-	}
-	in, err = o.root.open(above)
-	return in, name, err
-}
-
 // where reports whether the directory of a volume is at its place. Something else there is not ours to touch: it is an error, for
 // somebody renamed the volume's own directory, unless the removal had begun. Then the place may have been free for a while, and have
 // been taken since. In a copy of the share nobody can tell.
