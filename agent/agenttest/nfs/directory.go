@@ -91,12 +91,21 @@ func (v *View) RemoveDirectory(ctx context.Context, s sharedvolume.Share, name, 
 	}
 	r := h.records[id]
 	if r == nil {
-		holder, there := h.directories[directory]
-		if there && h.records[holder] == nil && p != sharedvolume.Retain {
-			return sharedvolume.Removal{}, state("volume %s has no record on the share, and something is at its place %q", name, directory)
-		}
-		return sharedvolume.Removal{Done: true}, nil
+		return h.unrecorded(name, directory, p)
 	}
+	return h.remove(r, p)
+}
+
+// unrecorded refuses to call a volume without a record gone while something that is no other volume's is where it was.
+func (h *Share) unrecorded(name, directory string, p sharedvolume.Policy) (sharedvolume.Removal, error) {
+	holder, there := h.directories[directory]
+	if there && h.records[holder] == nil && p != sharedvolume.Retain {
+		return sharedvolume.Removal{}, state("volume %s has no record on the share, and something is at its place %q", name, directory)
+	}
+	return sharedvolume.Removal{Done: true}, nil
+}
+
+func (h *Share) remove(r *record, p sharedvolume.Policy) (sharedvolume.Removal, error) {
 	if r.State != sharedvolume.Removing {
 		r.doing = sharedvolume.Safer(r.OnDelete, p)
 	}
@@ -104,8 +113,8 @@ func (v *View) RemoveDirectory(ctx context.Context, s sharedvolume.Share, name, 
 	holder, there := h.directories[r.Directory.Directory]
 	switch {
 	case r.discarded:
-	case there && holder != id:
-		return sharedvolume.Removal{}, state("directory %q is not the one that was made for volume %s, and is left alone", r.Directory.Directory, name)
+	case there && holder != r.ID:
+		return sharedvolume.Removal{}, state("directory %q is not the one that was made for volume %s, and is left alone", r.Directory.Directory, r.Name)
 	case !there:
 		out.Note = fmt.Sprintf("Directory %q was gone from the share already.", r.Directory.Directory)
 		r.left = 0
@@ -120,7 +129,7 @@ func (v *View) RemoveDirectory(ctx context.Context, s sharedvolume.Share, name, 
 		out.Removed, out.Done = h.purge(r)
 	}
 	if out.Done {
-		delete(h.records, id)
+		delete(h.records, r.ID)
 	}
 	return out, nil
 }

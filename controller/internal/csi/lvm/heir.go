@@ -145,14 +145,19 @@ func (b *Backend) inheritedBy(ctx context.Context, p spot, n decide.Node, c cand
 			return nil, err
 		}
 		if slices.ContainsFunc(all, func(v decide.Volume) bool { return v.Name == p.id.Name && v.ID == p.id.String() }) {
-			h := &heir{n.Name, g, g.UUID}
-			if slices.ContainsFunc(n.Groups, func(o decide.Group) bool { return has(o) && o.Name == g.Name && o.UUID != g.UUID }) {
-				h.meant = ""
-			}
-			return h, nil
+			return newHeir(n, g, has), nil
 		}
 	}
 	return nil, nil //nolint:nilnil // absent is no error
+}
+
+// newHeir means the group by its UUID, unless another group of its name may be the one as well: then the agent takes the one that has the volume, or refuses.
+func newHeir(n decide.Node, g decide.Group, may func(decide.Group) bool) *heir {
+	h := &heir{n.Name, g, g.UUID}
+	if slices.ContainsFunc(n.Groups, func(o decide.Group) bool { return may(o) && o.Name == g.Name && o.UUID != g.UUID }) {
+		h.meant = ""
+	}
+	return h
 }
 
 // renamed reports whether an object stands for a volume or snapshot of that name under another node: it is that object's then. It asks the API

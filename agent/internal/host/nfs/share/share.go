@@ -181,22 +181,15 @@ func (s *Share) List(t Target, after string, limit int, compareUntil time.Time) 
 		return nil, "", err
 	}
 	defer o.close()
-	names, err := o.volumes.names(-1)
+	names, err := o.recorded()
 	if err != nil {
-		return nil, "", explain(err)
+		return nil, "", err
 	}
-	for i, file := range names {
-		name, ok := strings.CutSuffix(file, suffix)
-		if !ok {
-			return nil, "", fmt.Errorf("%.300q is no record of a volume: %w", file, sharedvolume.ErrState)
-		}
-		names[i] = name
+	behind, found := slices.BinarySearch(names, after)
+	if found {
+		behind++
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		if name <= after {
-			continue
-		}
+	for _, name := range names[behind:] {
 		if late := !compareUntil.IsZero() && s.now().After(compareUntil); len(list) == limit || late && len(list) > 0 {
 			return list, list[len(list)-1].Name, nil
 		}
@@ -216,6 +209,23 @@ func (s *Share) List(t Target, after string, limit int, compareUntil time.Time) 
 		list = append(list, d)
 	}
 	return list, "", nil
+}
+
+// recorded returns the names of all volumes on record, ordered.
+func (o *owned) recorded() ([]string, error) {
+	names, err := o.volumes.names(-1)
+	if err != nil {
+		return nil, explain(err)
+	}
+	for i, file := range names {
+		name, ok := strings.CutSuffix(file, suffix)
+		if !ok {
+			return nil, fmt.Errorf("%.300q is no record of a volume: %w", file, sharedvolume.ErrState)
+		}
+		names[i] = name
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 // recognises refuses an open directory that is not the one of a volume.
