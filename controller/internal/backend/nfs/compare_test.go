@@ -158,29 +158,35 @@ func TestCompare_takesSeveralLooks(t *testing.T) {
 		names = append(names, fmt.Sprintf("v%d", i))
 	}
 	c := newCompared(t, names...)
-	c.agents.page = func() { c.now = c.now.Add(8 * time.Second) }
+	c.agents.page = func() { c.now = c.now.Add(2 * time.Second) }
 	c.agents.records[7].Problem = "gone"
 	c.want(c.after(0), metav1.ConditionUnknown, "Nobody has looked yet")
-	if got := len(c.agents.listed); got != 3 {
+	if got := len(c.agents.listed); got != 2 {
 		t.Errorf("%d pages in the first look", got)
 	}
-	c.want(c.after(nfs.Every), metav1.ConditionUnknown)
+	for range 2 {
+		c.want(c.after(nfs.Every), metav1.ConditionUnknown)
+	}
+	c.want(c.after(nfs.Every), metav1.ConditionFalse, "pv-v7")
 	c.want(c.after(nfs.Every), metav1.ConditionFalse, "pv-v7")
 	if got := len(c.agents.listed); got != 9 {
-		t.Errorf("%d pages in three looks", got)
+		t.Errorf("%d pages in five looks", got)
 	}
 	c.agents.records[7].Problem = ""
-	// A round took 72 seconds: the next one begins after as long as that.
+	// A round took 18 seconds: the next one begins after as long as that, as a volume is missing.
 	c.after(nfs.Every)
 	if got := len(c.agents.listed); got != 9 {
 		t.Errorf("%d pages", got)
 	}
-	c.after(72 * time.Second)
-	c.after(nfs.Every)
-	c.want(c.after(nfs.Every), metav1.ConditionTrue)
+	for range 3 {
+		c.want(c.after(nfs.Every), metav1.ConditionFalse, "pv-v7")
+	}
+	for range 2 {
+		c.want(c.after(nfs.Every), metav1.ConditionTrue)
+	}
 	c.after(10 * time.Minute)
 	if got := len(c.agents.listed); got != 18 {
-		t.Errorf("%d pages: a round of 72 seconds is repeated within an hour", got)
+		t.Errorf("%d pages: a round of 18 seconds is repeated within a quarter of an hour", got)
 	}
 }
 

@@ -247,6 +247,9 @@ func TestObserve_timeOfALook(t *testing.T) {
 		}
 		longest += q.time
 	}
+	if compareTime+pageTime > nfs.Every {
+		t.Errorf("comparing volumes keeps a look waiting for %s", compareTime+pageTime-nfs.Every)
+	}
 	if len(a.asked) != 2 || longest >= 29*time.Second {
 		t.Errorf("a server that dies is told after %s, by %d questions", longest, len(a.asked))
 	}
