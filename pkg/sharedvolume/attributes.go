@@ -8,7 +8,8 @@ import (
 )
 
 // Keys of the attributes that a PersistentVolume of ours carries (spec.csi.volumeAttributes). They are written once, at creation, and
-// outrank what the Nfs says later.
+// outrank what the Nfs says later. For its own calls the controller takes the mount options of now: pods keep theirs. A StorageClass has an annotation of
+// the name of KeyMountOptions, which says something else (v1alpha1.AnnotationMountOptions).
 const (
 	KeyServer       = quarry.Group + "/server"
 	KeyPath         = quarry.Group + "/path"

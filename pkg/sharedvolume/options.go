@@ -11,7 +11,7 @@ import (
 type Options struct {
 	// Version of the protocol: "3", "4.0", "4.1", "4.2".
 	Version string
-	// Port of the server; 0 means the usual one.
+	// Port of the server; empty means the usual one.
 	Port string
 	// Data are the options of NFS itself, without version, port, transport and address.
 	Data []string

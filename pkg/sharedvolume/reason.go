@@ -16,7 +16,8 @@ const (
 	ReasonReadOnly = "ReadOnly"
 	// ReasonRootSquashed: the server maps root to another user, so that directories cannot be given to pods.
 	ReasonRootSquashed = "RootSquashed"
-	// ReasonTooManyCalls: the agent of this node works on as many calls on the share as it takes at a time. It says nothing of the share.
+	// ReasonTooManyCalls: the agent of this node takes no call on the share now, for it works on as many calls or shares as it takes at a time, or is unmounting the
+	// share. It says nothing of the share.
 	ReasonTooManyCalls = "TooManyCalls"
 	// ReasonNoSpace: the share is full.
 	ReasonNoSpace = "NoSpace"

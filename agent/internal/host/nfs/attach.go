@@ -17,7 +17,7 @@ import (
 type Volume struct {
 	sharedvolume.ID
 	sharedvolume.Attributes
-	// Options outrank those of the attributes, if there are any.
+	// Options outrank those of the attributes, if there are any. None takes a flag of them off: rw does not undo ro.
 	Options []string
 }
 

@@ -83,7 +83,7 @@ func (s *mounted) send(r child.Request) (chan child.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		return nil, sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "The share is being unmounted: ask again.")
+		return nil, sharedvolume.NewProblem(sharedvolume.ReasonTooManyCalls, "The agent is unmounting the share, which nobody used: ask again.")
 	}
 	most := s.client.cfg.Limits.most(r.Operation)
 	if n := s.bounded(); most > 0 && n >= most {

@@ -69,7 +69,7 @@ func (c *Client) entry(key string, m child.Mount) (*mounted, error) {
 		return s, s.refusal()
 	}
 	if !c.room.Take() {
-		return nil, sharedvolume.NewProblem(sharedvolume.ReasonUnreachable, "%d processes work on shares already.", c.cfg.Limits.Processes)
+		return nil, sharedvolume.NewProblem(sharedvolume.ReasonTooManyCalls, "%d processes of the agent work on shares already.", c.cfg.Limits.Processes)
 	}
 	s := &mounted{client: c, key: key, version: m.Options.Version, ready: make(chan struct{}), waiting: map[uint64]pending{}}
 	c.shares[key] = s
