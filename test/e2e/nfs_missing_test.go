@@ -29,17 +29,22 @@ func TestNfsVolumesThatAreGone(t *testing.T) {
 	n := share(t, "missing", func(n *v1alpha1.Nfs) { n.Spec.SubDir = "${pvc.name}" })
 	stays, goes := fill(t, n, "stays", "echo stays > /data0/file"), fill(t, n, "goes", "echo goes > /data0/file")
 	v := bound(t, goes)
-	bound(t, stays)
-	move := func(from, to string) { onServer(t, "cd "+n.Spec.Path+" && mv "+from+" "+to) }
+	// move returns what moves it back, which is done in the end even if the test is not: nothing on the share could be removed otherwise.
+	move := func(from, to string) (back func()) {
+		at := "cd " + n.Spec.Path + " && "
+		onServer(t, at+"mv "+from+" "+to)
+		t.Cleanup(func() { onServer(t, at+"[ ! -e "+to+" ] || mv "+to+" "+from) })
+		return func() { onServer(t, at+"mv "+to+" "+from) }
+	}
 	records := ".quarry/volumes/" + string(n.UID)
 	record := path.Join(records, v.Name+".json")
 
-	move("goes", ".quarry/aside")
+	back := move("goes", ".quarry/aside")
 	waitFact(t, n, v1alpha1.ConditionVolumesPresent, v1alpha1.ReasonVolumesMissing, v.Name, "gone from the share")
-	move(".quarry/aside", "goes")
+	back()
 	waitRunning(t, n, limitReady)
 
-	move(records, "hidden")
+	back = move(records, "hidden")
 	waitFact(t, n, v1alpha1.ConditionShareReachable, "NotPrepared", "are not begun anew")
 	// Longer than from one look to the next.
 	time.Sleep(25 * time.Second)
@@ -47,10 +52,10 @@ func TestNfsVolumesThatAreGone(t *testing.T) {
 	if out := strings.TrimSpace(onServer(t, "cd "+n.Spec.Path+" && ls .quarry/volumes")); out != "" {
 		t.Errorf("records were begun anew: %s", out)
 	}
-	move("hidden", records)
+	back()
 	waitRunning(t, n, limitReady)
 
-	move(record, "hidden")
+	back = move(record, "hidden-record")
 	waitFact(t, n, v1alpha1.ConditionVolumesPresent, v1alpha1.ReasonVolumesMissing, v.Name, "no record")
 	remove(t, goes)
 	eventually(t, limitPod, "the deletion is refused", func(ctx context.Context) error {
@@ -68,7 +73,7 @@ func TestNfsVolumesThatAreGone(t *testing.T) {
 	if out := onServer(t, "cat "+n.Spec.Path+"/goes/file"); out != "goes\n" {
 		t.Errorf("the file is %q", out)
 	}
-	move("hidden", record)
+	back()
 	waitVolumeGone(t, v)
 	waitRunning(t, n, limitReady)
 	if left := listed(t, n.Spec.Path); len(left) != 1 || left[0] != "stays" {

@@ -16,7 +16,7 @@ type Directories interface {
 	EnsureDirectory(ctx context.Context, s sharedvolume.Share, w sharedvolume.Wish) (sharedvolume.Directory, error)
 	RemoveDirectory(ctx context.Context, s sharedvolume.Share, name, directory string, p sharedvolume.Policy) (sharedvolume.Removal, error)
 	AbandonDirectory(ctx context.Context, s sharedvolume.Share, name string) error
-	ListDirectories(ctx context.Context, s sharedvolume.Share, after string, limit int, compare bool) ([]sharedvolume.Directory, string, error)
+	ListDirectories(ctx context.Context, s sharedvolume.Share, after string, limit int, check bool) ([]sharedvolume.Directory, string, error)
 }
 
 // Site is one empty share, for one case of the contract.
@@ -79,7 +79,7 @@ func Contract(t *testing.T, site func(t *testing.T) Site) {
 	for name, run := range map[string]func(*check){
 		"prepared once": prepared, "a volume's life": life, "what is retained": retained, "what is abandoned": abandoned, "conflicts": conflicts, "archives": archives, "what others do": others,
 		"pages": pages, "wrong requests": wrong,
-		"records that are gone": forgotten, "directories compared": compared,
+		"records that are gone": forgotten, "directories checked": checked,
 	} {
 		t.Run(name, func(t *testing.T) { run(&check{T: t, Site: site(t)}) })
 	}

@@ -181,7 +181,7 @@ func (h *Share) archive(directory string) string {
 
 // ListDirectories reads records.
 func (v *View) ListDirectories(
-	ctx context.Context, s sharedvolume.Share, after string, limit int, compare bool,
+	ctx context.Context, s sharedvolume.Share, after string, limit int, check bool,
 ) (list []sharedvolume.Directory, next string, err error) {
 	v.servers.mu.Lock()
 	defer v.servers.mu.Unlock()
@@ -192,7 +192,7 @@ func (v *View) ListDirectories(
 	for id, r := range h.records {
 		if id.Owner == s.Owner && id.Name > after {
 			d := r.Directory
-			if compare && d.State == sharedvolume.Made && h.directories[d.Directory] != id {
+			if check && d.State == sharedvolume.Made && h.directories[d.Directory] != id {
 				d.Problem = fmt.Sprintf("directory %q of volume %s is gone from the share, or another one is at its place", d.Directory, id.Name)
 			}
 			list = append(list, d)

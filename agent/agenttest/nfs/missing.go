@@ -50,8 +50,8 @@ func forgotten(c *check) {
 	}
 }
 
-// compared: a list that compares names the directories that cannot be used, and one that does not names none.
-func compared(c *check) {
+// checked: a list that checks names the directories that cannot be used, and one that does not names none.
+func checked(c *check) {
 	c.prepare()
 	for _, name := range []string{"a", "b", "c"} {
 		c.must(c.ensure(name, "dir-"+name, sharedvolume.Delete))
@@ -59,12 +59,12 @@ func compared(c *check) {
 	c.Take("dir-b")
 	c.Take("dir-c")
 	c.Put("dir-c")
-	for _, compare := range []bool{true, false} {
-		list, _, err := c.ListDirectories(c.Context(), c.Share, "", 10, compare)
+	for _, look := range []bool{true, false} {
+		list, _, err := c.ListDirectories(c.Context(), c.Share, "", 10, look)
 		c.must(err)
 		for i, want := range []string{"", "dir-b", "dir-c"} {
-			if got := list[i].Problem; (got == "") != (want == "" || !compare) || compare && !strings.Contains(got, want) {
-				c.Errorf("compare %t: %s: %q", compare, list[i].Name, got)
+			if got := list[i].Problem; (got == "") != (want == "" || !look) || look && !strings.Contains(got, want) {
+				c.Errorf("check %t: %s: %q", look, list[i].Name, got)
 			}
 		}
 	}

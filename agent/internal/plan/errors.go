@@ -53,11 +53,11 @@ var (
 	// ErrStale: the device of the volume leads to a disk that dropped off, and every read and write of it fails.
 	ErrStale = errors.New("its device leads to a disk that dropped off, and is mapped anew by itself once nobody has it open: end the pods that use it, " +
 		"and those that use the other volumes of its thin pool if it is in one")
-	// ErrUnsure: which groups the node has cannot be told at the moment. Unknown is never absent, so nothing is decided.
+	// ErrUnsure: which groups the node has is not known at the moment. Unknown is never absent, so nothing is decided.
 	ErrUnsure = errors.New("which volume groups the node has is not known")
-	// ErrUntold: something else that a decision rests on cannot be told at the moment: what is on a volume, where it lies, or which of two copies is
-	// meant. No group is unknown, and nothing is decided either.
-	ErrUntold = errors.New("cannot be told now")
+	// ErrUntold: something else that a decision rests on cannot be told: what is on a volume, where it lies, or which of two copies is meant. That may pass, or a
+	// person decides, as the message says. No group is unknown, and nothing is decided either.
+	ErrUntold = errors.New("cannot be told")
 	// ErrDamaged: the metadata of the thin pool is damaged. Nothing in it can be used until a person has it repaired.
 	ErrDamaged = errors.New("the thin pool is damaged")
 	// ErrUnseen: a group that lacks a device does not show the volume.
@@ -130,7 +130,7 @@ func (e *MismatchError) Error() string {
 // Is makes errors.Is(err, ErrMismatch) true.
 func (e *MismatchError) Is(target error) bool { return target == ErrMismatch }
 
-// unseenError is also ErrPartial, and ErrUnsure: what the caller asks for cannot be told at the moment.
+// unseenError is also ErrPartial, and ErrUnsure: whether the group has what the caller asks for is not known at the moment.
 type unseenError struct{}
 
 func (unseenError) Error() string { return ErrPartial.Error() + ", and may know more" }

@@ -22,9 +22,9 @@ type SharedDirectories interface {
 	RemoveDirectory(ctx context.Context, s sharedvolume.Share, name, directory string, p sharedvolume.Policy) (sharedvolume.Removal, error)
 	// AbandonDirectory removes what is left of a volume that was never made, and refuses one that was.
 	AbandonDirectory(ctx context.Context, s sharedvolume.Share, name string) error
-	// ListDirectories reads the records behind a name, in the order of names, and with compare looks for their directories. next is empty behind the
+	// ListDirectories reads the records behind a name, in the order of names, and with check looks for their directories. next is empty behind the
 	// last.
-	ListDirectories(ctx context.Context, s sharedvolume.Share, after string, limit int, compare bool) (list []sharedvolume.Directory, next string, err error)
+	ListDirectories(ctx context.Context, s sharedvolume.Share, after string, limit int, check bool) (list []sharedvolume.Directory, next string, err error)
 }
 
 const (
@@ -142,7 +142,7 @@ func (s *sharedDirectoryService) ListDirectories(
 	if limit == 0 || limit > maxPage {
 		limit = maxPage
 	}
-	list, next, err := s.shares.ListDirectories(ctx, share, req.GetPageToken(), limit, req.GetCompare())
+	list, next, err := s.shares.ListDirectories(ctx, share, req.GetPageToken(), limit, req.GetCheckDirectories())
 	if err != nil {
 		return nil, shareStatus(err)
 	}

@@ -237,3 +237,51 @@ func TestSharedDirectories_notServed(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestSharedDirectories_whatIsGone: who has volumes is told of records and directories that are gone, and no volume with a directory counts as removed.
+func TestSharedDirectories_whatIsGone(t *testing.T) {
+	servers, c := sharedClient(t)
+	h := servers.Export("nas", "/export", 1<<30)
+	look := func(s *agentv1.Share) string {
+		t.Helper()
+		got, err := c.GetShare(t.Context(), &agentv1.GetShareRequest{Share: s, Prepare: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.GetProblem().GetReason()
+	}
+	if got := look(share()); got != "" {
+		t.Fatal(got)
+	}
+	for _, name := range []string{"a", "b"} {
+		if _, err := c.EnsureDirectory(t.Context(), &agentv1.EnsureDirectoryRequest{Share: share(), Volume: name, Directory: name, OnDelete: agentv1.OnDelete_ON_DELETE_DELETE}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.Take("b")
+	for _, check := range []bool{true, false} {
+		page, err := c.ListDirectories(t.Context(), &agentv1.ListDirectoriesRequest{Share: share(), CheckDirectories: check})
+		if err != nil || len(page.GetDirectories()) != 2 || page.GetDirectories()[0].GetProblem() != "" || (page.GetDirectories()[1].GetProblem() != "") != check {
+			t.Errorf("check %t: %v, %v", check, page, err)
+		}
+	}
+	h.Forget(nfsUID)
+	held := share()
+	held.HasVolumes = true
+	if got := look(held); got != sharedvolume.ReasonNotPrepared {
+		t.Errorf("the records were begun anew: %q", got)
+	}
+	if got := look(share()); got != "" {
+		t.Fatal(got)
+	}
+	_, err := c.RemoveDirectory(t.Context(), &agentv1.RemoveDirectoryRequest{Share: share(), Volume: "a", Directory: "a"})
+	if status.Code(err) != codes.FailedPrecondition {
+		t.Error(err)
+	}
+	if _, err := c.RemoveDirectory(t.Context(), &agentv1.RemoveDirectoryRequest{Share: share(), Volume: "a", Directory: "../a"}); status.Code(err) != codes.InvalidArgument {
+		t.Error(err)
+	}
+	if r, err := c.RemoveDirectory(t.Context(), &agentv1.RemoveDirectoryRequest{Share: share(), Volume: "b", Directory: "b"}); err != nil || !r.GetDone() {
+		t.Errorf("%v, %v", r, err)
+	}
+}

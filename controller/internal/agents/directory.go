@@ -93,15 +93,15 @@ func (p *Pool) AbandonDirectory(ctx context.Context, node string, s sharedvolume
 }
 
 // ListDirectories reads a page of the records of an owner's volumes, ordered by name. The token of the next page is empty on the last
-// one. With compare the agent looks for their directories, too.
-func (p *Pool) ListDirectories(ctx context.Context, node string, s sharedvolume.Share, token string, compare bool) ([]sharedvolume.Directory, string, error) {
+// one. With check the agent looks for their directories, too.
+func (p *Pool) ListDirectories(ctx context.Context, node string, s sharedvolume.Share, token string, check bool) ([]sharedvolume.Directory, string, error) {
 	const call = "ListDirectories"
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	var r *agentv1.ListDirectoriesResponse
 	err := p.call(ctx, node, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
 		r, err = agentv1.NewSharedDirectoryServiceClient(conn).ListDirectories(ctx, &agentv1.ListDirectoriesRequest{
-			Share: shareOf(s), PageToken: token, Compare: compare,
+			Share: shareOf(s), PageToken: token, CheckDirectories: check,
 		})
 		return err
 	})

@@ -147,7 +147,7 @@ func TestPool_sharedDirectories(t *testing.T) {
 		ID: sharedvolume.ID{Owner: owner, Name: "w"}, Directory: "a/w", OnDelete: sharedvolume.Delete, State: sharedvolume.Removing, NeverMade: true,
 	}
 	list, next, err := p.ListDirectories(ctx, "n1", share, "token", true)
-	check("ListDirectories", err, &agentv1.ListDirectoriesRequest{Share: wire, PageToken: "token", Compare: true}, []sharedvolume.Directory{record, neverMade}, list)
+	check("ListDirectories", err, &agentv1.ListDirectoriesRequest{Share: wire, PageToken: "token", CheckDirectories: true}, []sharedvolume.Directory{record, neverMade}, list)
 	if next != "next" {
 		t.Errorf("next is %q", next)
 	}

@@ -33,7 +33,7 @@ const (
 	// How full the thin pool is, or whether it is damaged, is not known: it is not active.
 	HindranceCause_HINDRANCE_CAUSE_POOL_UNKNOWN HindranceCause = 3
 	// Something else that the call rests on cannot be told: what is on a volume, where it lies, or which of two copies is meant. The message says
-	// which. Agents before it sent UnknownVolumeGroup instead.
+	// which. Agents of earlier versions send UnknownVolumeGroup instead.
 	HindranceCause_HINDRANCE_CAUSE_UNTOLD HindranceCause = 4
 )
 

@@ -811,10 +811,11 @@ type ListDirectoriesRequest struct {
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// OPTIONAL. From the answer before.
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// True looks for the directory of each volume that was made, and fills SharedDirectory.problem. It costs a few lookups for each.
-	Compare       bool `protobuf:"varint,4,opt,name=compare,proto3" json:"compare,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// True looks for the directory of each volume that was made, and fills SharedDirectory.problem, also where a record cannot be read. It costs a few
+	// lookups for each; a page ends after five seconds.
+	CheckDirectories bool `protobuf:"varint,4,opt,name=check_directories,json=checkDirectories,proto3" json:"check_directories,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *ListDirectoriesRequest) Reset() {
@@ -868,9 +869,9 @@ func (x *ListDirectoriesRequest) GetPageToken() string {
 	return ""
 }
 
-func (x *ListDirectoriesRequest) GetCompare() bool {
+func (x *ListDirectoriesRequest) GetCheckDirectories() bool {
 	if x != nil {
-		return x.Compare
+		return x.CheckDirectories
 	}
 	return false
 }
@@ -950,7 +951,7 @@ type SharedDirectory struct {
 	// of earlier versions. The caller compares it with what it asks for.
 	SizeBytes int64 `protobuf:"varint,9,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	// Why the directory of a volume that was made cannot be used, for a person: it is gone, or another one is at its place. Empty when it can,
-	// when nobody looked (ListDirectoriesRequest.compare), and from agents of earlier versions.
+	// when nobody looked (ListDirectoriesRequest.check_directories), and from agents of earlier versions.
 	Problem       string `protobuf:"bytes,10,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1110,13 +1111,13 @@ const file_agent_v1_shareddirectory_proto_rawDesc = "" +
 	"\x17AbandonDirectoryRequest\x12,\n" +
 	"\x05share\x18\x01 \x01(\v2\x16.quarry.agent.v1.ShareR\x05share\x12\x16\n" +
 	"\x06volume\x18\x02 \x01(\tR\x06volume\"\x1a\n" +
-	"\x18AbandonDirectoryResponse\"\x9c\x01\n" +
+	"\x18AbandonDirectoryResponse\"\xaf\x01\n" +
 	"\x16ListDirectoriesRequest\x12,\n" +
 	"\x05share\x18\x01 \x01(\v2\x16.quarry.agent.v1.ShareR\x05share\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\x12\x18\n" +
-	"\acompare\x18\x04 \x01(\bR\acompare\"\x85\x01\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\x12+\n" +
+	"\x11check_directories\x18\x04 \x01(\bR\x10checkDirectories\"\x85\x01\n" +
 	"\x17ListDirectoriesResponse\x12B\n" +
 	"\vdirectories\x18\x01 \x03(\v2 .quarry.agent.v1.SharedDirectoryR\vdirectories\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd5\x03\n" +

@@ -87,7 +87,7 @@ type SharedDirectoryServiceClient interface {
 	// | code                | caller's action                                                                    |
 	// |---------------------|------------------------------------------------------------------------------------|
 	// | INVALID_ARGUMENT    | correct the request                                                                |
-	// | FAILED_PRECONDITION | the directory is not the one that was made, or has no record, or the share cannot be used: show it |
+	// | FAILED_PRECONDITION | the directory is not the one that was made, or is there without a record, or the share cannot be used: show it |
 	// | ABORTED             | as for EnsureDirectory                                                             |
 	// | UNAVAILABLE         | the server does not answer: retry with backoff, or through another agent           |
 	RemoveDirectory(ctx context.Context, in *RemoveDirectoryRequest, opts ...grpc.CallOption) (*RemoveDirectoryResponse, error)
@@ -106,7 +106,7 @@ type SharedDirectoryServiceClient interface {
 	// | UNAVAILABLE         | the server does not answer: retry with backoff, or through another agent                  |
 	// | UNIMPLEMENTED       | the agent is of an earlier version: wait until it is updated                              |
 	AbandonDirectory(ctx context.Context, in *AbandonDirectoryRequest, opts ...grpc.CallOption) (*AbandonDirectoryResponse, error)
-	// ListDirectories reads the records of an owner's volumes, ordered by name. With compare it looks whether their directories are there.
+	// ListDirectories reads the records of an owner's volumes, ordered by name. With check_directories it looks whether their directories are there.
 	//
 	// Effect: none. Idempotent. Who may call: the controller and the CSI controller. A page token is good for as long as the owner is.
 	//
@@ -238,7 +238,7 @@ type SharedDirectoryServiceServer interface {
 	// | code                | caller's action                                                                    |
 	// |---------------------|------------------------------------------------------------------------------------|
 	// | INVALID_ARGUMENT    | correct the request                                                                |
-	// | FAILED_PRECONDITION | the directory is not the one that was made, or has no record, or the share cannot be used: show it |
+	// | FAILED_PRECONDITION | the directory is not the one that was made, or is there without a record, or the share cannot be used: show it |
 	// | ABORTED             | as for EnsureDirectory                                                             |
 	// | UNAVAILABLE         | the server does not answer: retry with backoff, or through another agent           |
 	RemoveDirectory(context.Context, *RemoveDirectoryRequest) (*RemoveDirectoryResponse, error)
@@ -257,7 +257,7 @@ type SharedDirectoryServiceServer interface {
 	// | UNAVAILABLE         | the server does not answer: retry with backoff, or through another agent                  |
 	// | UNIMPLEMENTED       | the agent is of an earlier version: wait until it is updated                              |
 	AbandonDirectory(context.Context, *AbandonDirectoryRequest) (*AbandonDirectoryResponse, error)
-	// ListDirectories reads the records of an owner's volumes, ordered by name. With compare it looks whether their directories are there.
+	// ListDirectories reads the records of an owner's volumes, ordered by name. With check_directories it looks whether their directories are there.
 	//
 	// Effect: none. Idempotent. Who may call: the controller and the CSI controller. A page token is good for as long as the owner is.
 	//

@@ -82,6 +82,9 @@ func (s *mounted) reason() error {
 func (s *mounted) send(r child.Request) (chan child.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.ended && s.why != nil {
+		return nil, s.why
+	}
 	if s.ended {
 		return nil, sharedvolume.NewProblem(sharedvolume.ReasonTooManyCalls, "The agent is unmounting the share, which nobody used: ask again.")
 	}

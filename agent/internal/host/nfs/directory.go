@@ -122,18 +122,18 @@ func (c *Client) AbandonDirectory(ctx context.Context, s sharedvolume.Share, nam
 	return err
 }
 
-// compareTime is how long a page of records is that are compared with the directories: well below the limit of a call, whatever a lookup takes.
-const compareTime = 5 * time.Second
+// checkTime is how long a page of records is whose directories are looked for: well below the limit of a call, whatever a lookup takes.
+const checkTime = 5 * time.Second
 
-// ListDirectories reads the records of an owner's volumes, in the order of names, from the one behind after on. With compare it looks for their
+// ListDirectories reads the records of an owner's volumes, in the order of names, from the one behind after on. With check it looks for their
 // directories, too.
-func (c *Client) ListDirectories(ctx context.Context, s sharedvolume.Share, after string, limit int, compare bool) ([]sharedvolume.Directory, string, error) {
+func (c *Client) ListDirectories(ctx context.Context, s sharedvolume.Share, after string, limit int, check bool) ([]sharedvolume.Directory, string, error) {
 	if err := s.Check(); err != nil {
 		return nil, "", err
 	}
 	r := child.Request{Operation: child.List, After: after, Limit: limit}
-	if compare {
-		r.Budget = compareTime
+	if check {
+		r.Budget = checkTime
 	}
 	out, _, err := c.do(ctx, s, r, c.cfg.Limits.Call, func() {})
 	return out.List, out.Next, err

@@ -21,17 +21,14 @@ const (
 func (b *Backend) compare(ctx context.Context, v *nfs.View, ask []nfs.Question, token string) *nfs.Compared {
 	known := v.Compared()
 	began := b.Now()
-	for len(ask) > 0 {
+	for first := true; len(ask) > 0; first = false {
 		asked := b.Now()
-		if asked.Sub(began) >= compareTime {
+		if !first && asked.Sub(began) >= compareTime {
 			return known
 		}
 		a := b.page(ctx, v.Preferred(), ask[0], token)
 		now := b.Now()
 		known = known.Add(a, now, now.Sub(asked))
-		if a.Failed != "" {
-			return known
-		}
 		if token = a.Next; token == "" {
 			ask = ask[1:]
 		}

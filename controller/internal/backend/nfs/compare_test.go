@@ -3,6 +3,7 @@ package nfs
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,7 +96,9 @@ func TestCompare_volumesThatAreGone(t *testing.T) {
 	}
 	whole := c.agents.records
 	c.agents.records = whole[:1:1]
-	c.want(c.after(time.Minute), metav1.ConditionFalse, "pv-b (claim team/b): the share has no record of it, its directory was \"dir-b\"", "pv-c", "delete the claims")
+	// What is deleted meanwhile goes before its PersistentVolume: nothing is said of it before the next look.
+	c.want(c.after(time.Minute), metav1.ConditionTrue)
+	c.want(c.after(nfs.Every), metav1.ConditionFalse, "pv-b (claim team/b): the share has no record of it, its directory was \"dir-b\"", "pv-c", "delete the claims")
 	c.agents.records = []sharedvolume.Directory{whole[0], whole[1], whole[2]}
 	c.agents.records[1].Problem = "directory \"dir-b\" of volume b is gone from the share"
 	// What is missing is looked for at every look.
@@ -119,6 +122,7 @@ func TestCompare_whatWasSaidStands(t *testing.T) {
 	c.agents.reports["n1"], c.agents.records = down, nil
 	c.want(c.after(time.Minute), metav1.ConditionTrue)
 	c.agents.reports["n1"] = fine
+	c.want(c.after(nfs.Every), metav1.ConditionTrue)
 	c.want(c.after(nfs.Every), metav1.ConditionFalse, "pv-a", "pv-b")
 	c.agents.listErr = &decide.Fault{Kind: decide.FaultUnavailable, Message: "no answer"}
 	c.want(c.after(nfs.Every), metav1.ConditionFalse, "pv-a", "pv-b")
@@ -129,6 +133,80 @@ func TestCompare_whatWasSaidStands(t *testing.T) {
 	c.want(c.after(nfs.Every), metav1.ConditionTrue)
 	c.view, c.nfs.Status.Conditions = nil, nil
 	c.want(c.after(nfs.Every), metav1.ConditionUnknown, "no answer")
+	// The cause is the one of now.
+	c.agents.listErr = errors.New("a stray file")
+	c.want(c.after(nfs.Every), metav1.ConditionUnknown, "a stray file")
+	c.agents.listErr = nil
+	c.want(c.after(nfs.Every), metav1.ConditionTrue)
+	// What was found does not stand for ever.
+	c.agents.listErr = errors.New("a stray file")
+	c.want(c.after(time.Minute), metav1.ConditionTrue)
+	c.want(c.after(15*time.Minute), metav1.ConditionUnknown, "a stray file")
+	// The time of what failed does not count: the next round comes as soon as ever.
+	c.agents.page = func() { c.now = c.now.Add(7 * time.Second) }
+	for range 20 {
+		c.after(nfs.Every)
+	}
+	c.agents.page, c.agents.listErr = nil, nil
+	c.want(c.after(nfs.Every), metav1.ConditionTrue)
+	c.agents.records = nil
+	c.after(time.Minute)
+	c.want(c.after(nfs.Every), metav1.ConditionFalse)
+}
+
+// TestCompare_agentsThatAreAway say nothing of a share: what was found stands, and the round goes on where it was.
+func TestCompare_agentsThatAreAway(t *testing.T) {
+	c := newCompared(t, "a", "b", "c")
+	c.agents.page = func() { c.now = c.now.Add(2 * time.Second) }
+	c.after(0)
+	if got := len(c.agents.listed); got != 2 {
+		t.Fatalf("%d pages", got)
+	}
+	c.agents.errs = map[string]error{"n1": errors.New("restarted")}
+	c.after(nfs.Every)
+	c.agents.errs = nil
+	c.want(c.after(nfs.Every), metav1.ConditionTrue)
+	if got := len(c.agents.listed); got != 3 {
+		t.Errorf("%d pages: the round began anew", got)
+	}
+}
+
+// TestCompare_severalOwners: one that cannot be read keeps none of the others from being looked for, and one that vanishes in a round does not end it.
+func TestCompare_severalOwners(t *testing.T) {
+	const first, last = "00000000-0000-4000-8000-000000000001", "ffffffff-0000-4000-8000-000000000001"
+	c := newCompared(t, "b")
+	own := c.world.Volumes[""]
+	c.world.Volumes[""] = append(own, volumeOf(first, "a", fine.ID), volumeOf(last, "c", fine.ID))
+	for owner, name := range map[string]string{first: "a", last: "c"} {
+		c.agents.records = append(c.agents.records, sharedvolume.Directory{
+			ID: sharedvolume.ID{Owner: owner, Name: name}, Directory: "dir-" + name, State: sharedvolume.Made,
+		})
+	}
+	slices.SortFunc(c.agents.records, func(a, b sharedvolume.Directory) int { return strings.Compare(a.Name, b.Name) })
+	c.agents.fails = map[string]error{first: errors.New("a dead server")}
+	c.agents.records[2].Problem = "directory \"dir-c\" is gone"
+	c.want(c.after(0), metav1.ConditionUnknown, "a dead server")
+	c.want(c.after(nfs.Every), metav1.ConditionFalse, "pv-c")
+	// Each page takes long: a round takes several looks. The owner that it would go on with has no volumes any more.
+	c.agents.page = func() { c.now = c.now.Add(4 * time.Second) }
+	c.agents.fails = nil
+	c.after(2 * time.Minute)
+	for range 20 {
+		if c.agents.listed[len(c.agents.listed)-1].Owner == string(c.nfs.UID) {
+			break
+		}
+		c.after(nfs.Every)
+	}
+	c.world.Volumes[""] = own
+	for range 4 {
+		c.after(10 * time.Minute)
+	}
+	c.want(c.after(nfs.Every), metav1.ConditionTrue)
+	c.agents.records = nil
+	for range 4 {
+		c.after(time.Hour)
+	}
+	c.want(c.after(time.Hour), metav1.ConditionFalse, "pv-b")
 }
 
 // TestCompare_otherIdentity: volumes of another identity are missing, whatever the share has that is there now.
@@ -141,7 +219,8 @@ func TestCompare_otherIdentity(t *testing.T) {
 	})
 	c.agents.refuse = map[string]*decide.Fault{earlier: {Kind: decide.FaultPrecondition, Reason: sharedvolume.ReasonOtherShare, Message: "the share carries another identity"}}
 	// The Nfs of before, with another UID, has its own records.
-	c.want(c.after(0), metav1.ConditionFalse, "pv-b (claim team/b): the share carries another identity")
+	c.after(0)
+	c.want(c.after(nfs.Every), metav1.ConditionFalse, "pv-b (claim team/b): the share carries another identity")
 	asked := map[string]bool{}
 	for _, s := range c.agents.listed {
 		asked[s.Owner+" "+s.ID] = true
@@ -160,34 +239,39 @@ func TestCompare_takesSeveralLooks(t *testing.T) {
 	c := newCompared(t, names...)
 	c.agents.page = func() { c.now = c.now.Add(2 * time.Second) }
 	c.agents.records[7].Problem = "gone"
-	c.want(c.after(0), metav1.ConditionUnknown, "Nobody has looked yet")
-	if got := len(c.agents.listed); got != 2 {
-		t.Errorf("%d pages in the first look", got)
+	c.want(c.after(0), metav1.ConditionUnknown, "Nobody knows yet whether 7 volumes")
+	pages := func(want int) {
+		t.Helper()
+		if got := len(c.agents.listed); got != want {
+			t.Errorf("%d pages, want %d", got, want)
+		}
 	}
-	for range 2 {
+	pages(2)
+	for range 4 {
+		c.want(c.after(nfs.Every), metav1.ConditionUnknown)
+	}
+	pages(9)
+	// The round took 18 seconds. As a volume may be missing, the next one begins after ten times as long.
+	c.after(nfs.Every)
+	c.after(160 * time.Second)
+	pages(9)
+	for range 3 {
 		c.want(c.after(nfs.Every), metav1.ConditionUnknown)
 	}
 	c.want(c.after(nfs.Every), metav1.ConditionFalse, "pv-v7")
-	c.want(c.after(nfs.Every), metav1.ConditionFalse, "pv-v7")
-	if got := len(c.agents.listed); got != 9 {
-		t.Errorf("%d pages in five looks", got)
-	}
 	c.agents.records[7].Problem = ""
-	// A round took 18 seconds: the next one begins after as long as that, as a volume is missing.
 	c.after(nfs.Every)
-	if got := len(c.agents.listed); got != 9 {
-		t.Errorf("%d pages", got)
+	pages(18)
+	c.after(3 * time.Minute)
+	for range 4 {
+		c.after(nfs.Every)
 	}
-	for range 3 {
-		c.want(c.after(nfs.Every), metav1.ConditionFalse, "pv-v7")
-	}
-	for range 2 {
-		c.want(c.after(nfs.Every), metav1.ConditionTrue)
-	}
+	pages(27)
+	c.want(c.after(nfs.Every), metav1.ConditionTrue)
 	c.after(10 * time.Minute)
-	if got := len(c.agents.listed); got != 18 {
-		t.Errorf("%d pages: a round of 18 seconds is repeated within a quarter of an hour", got)
-	}
+	pages(27)
+	c.after(6 * time.Minute)
+	pages(29)
 }
 
 func TestCompare_withoutVolumes(t *testing.T) {

@@ -25,8 +25,8 @@ type Agents interface {
 	Online() []string
 	// GetShare tries whether a share can be used from a node. A share that cannot be used is a report with a problem.
 	GetShare(ctx context.Context, node string, s sharedvolume.Share, prepare bool) (sharedvolume.Seen, error)
-	// ListDirectories returns a page of the records of the owner's volumes, and with compare whether their directories are there.
-	ListDirectories(ctx context.Context, node string, s sharedvolume.Share, token string, compare bool) ([]sharedvolume.Directory, string, error)
+	// ListDirectories returns a page of the records of the owner's volumes, and with check whether their directories are there.
+	ListDirectories(ctx context.Context, node string, s sharedvolume.Share, token string, check bool) ([]sharedvolume.Directory, string, error)
 	// AbandonDirectory removes what is left of a volume that was never made, and refuses one that was.
 	AbandonDirectory(ctx context.Context, node string, s sharedvolume.Share, name string) error
 }
@@ -59,7 +59,7 @@ func (b *Backend) Observe(ctx context.Context, s v1alpha1.Storage, w backend.Wor
 		view = view.WithLeft(b.left(ctx, share, view))
 	}
 	if q, at := view.Questions(now); len(q) > 0 {
-		view = view.WithCompared(b.compare(ctx, view, q, at))
+		view = view.WithCompared(b.compare(ctx, view, q, at), b.Now())
 	}
 	return view, nil
 }

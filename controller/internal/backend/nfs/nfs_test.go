@@ -40,6 +40,8 @@ type agents struct {
 	listed []sharedvolume.Share
 	page   func()
 	refuse map[string]*decide.Fault
+	// fails has why the records of an owner cannot be read.
+	fails map[string]error
 }
 
 func (a *agents) Online() []string { return a.online }
@@ -57,7 +59,7 @@ func (a *agents) GetShare(ctx context.Context, node string, s sharedvolume.Share
 	return r, nil
 }
 
-func (a *agents) ListDirectories(_ context.Context, _ string, s sharedvolume.Share, token string, _ bool) ([]sharedvolume.Directory, string, error) {
+func (a *agents) ListDirectories(_ context.Context, _ string, s sharedvolume.Share, token string, check bool) ([]sharedvolume.Directory, string, error) {
 	if s.ID == "" || s.Owner == "" {
 		return nil, "", errors.New("the share is not said")
 	}
@@ -68,16 +70,22 @@ func (a *agents) ListDirectories(_ context.Context, _ string, s sharedvolume.Sha
 	if f := a.refuse[s.ID]; f != nil {
 		return nil, "", f
 	}
+	if err := a.fails[s.Owner]; err != nil {
+		return nil, "", err
+	}
 	if a.listErr != nil || len(a.records) == 0 {
 		return nil, "", a.listErr
 	}
 	// A page for each.
 	i := slices.IndexFunc(a.records, func(d sharedvolume.Directory) bool { return d.Name > token })
-	next := a.records[i].Name
+	next, page := a.records[i].Name, slices.Clone(a.records[i:i+1])
 	if i == len(a.records)-1 {
 		next = ""
 	}
-	return a.records[i : i+1], next, nil
+	if !check {
+		page[0].Problem = ""
+	}
+	return page, next, nil
 }
 
 func (a *agents) AbandonDirectory(_ context.Context, node string, _ sharedvolume.Share, name string) error {

@@ -20,8 +20,8 @@ import (
 type heir struct {
 	node  string
 	group decide.Group
-	// meant is the UUID of that group, so that nothing is removed from another one of its name. Of several that may have what the handle names, the
-	// agent takes the one that does, and it is empty.
+	// meant is the UUID of that group, so that nothing is removed from another one of its name. It is empty where several groups of the name may have what the
+	// handle names: then the agent takes the one that does.
 	meant string
 }
 

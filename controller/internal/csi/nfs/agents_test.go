@@ -105,10 +105,10 @@ func (s *spy) RemoveDirectory(
 }
 
 func (s *spy) ListDirectories(
-	ctx context.Context, node string, share sharedvolume.Share, token string, compare bool,
+	ctx context.Context, node string, share sharedvolume.Share, token string, check bool,
 ) (list []sharedvolume.Directory, next string, err error) {
 	err = s.work(ctx, "ListDirectories", node, func() (err error) {
-		list, next, err = s.Pool.ListDirectories(ctx, node, share, token, compare)
+		list, next, err = s.Pool.ListDirectories(ctx, node, share, token, check)
 		return err
 	})
 	return list, next, err

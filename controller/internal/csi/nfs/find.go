@@ -68,10 +68,12 @@ func (k known) share() (sharedvolume.Share, error) {
 	case k.recorded != nil && k.owner != nil:
 		// The Nfs may have learned since with which options its server can be reached.
 		s := nfs.Recorded(k.id.Owner, *k.recorded)
-		s.MountOptions = nfs.ShareOf(k.owner).MountOptions
+		s.MountOptions, s.HasVolumes = nfs.ShareOf(k.owner).MountOptions, true
 		return s, nil
 	case k.recorded != nil:
-		return nfs.Recorded(k.id.Owner, *k.recorded), nil
+		s := nfs.Recorded(k.id.Owner, *k.recorded)
+		s.HasVolumes = true
+		return s, nil
 	case k.owner != nil:
 		return nfs.ShareOf(k.owner), nil
 	}

@@ -27,8 +27,8 @@ type Agents interface {
 	// RemoveDirectory removes the directory of a volume, or a part of it. An empty policy leaves the choice to the record. directory is the one that the
 	// PersistentVolume has on record; empty without one.
 	RemoveDirectory(ctx context.Context, node string, s sharedvolume.Share, name, directory string, p sharedvolume.Policy) (sharedvolume.Removal, error)
-	// ListDirectories returns a page of the records of the owner's volumes, and with compare whether their directories are there.
-	ListDirectories(ctx context.Context, node string, s sharedvolume.Share, token string, compare bool) ([]sharedvolume.Directory, string, error)
+	// ListDirectories returns a page of the records of the owner's volumes, and with check whether their directories are there.
+	ListDirectories(ctx context.Context, node string, s sharedvolume.Share, token string, check bool) ([]sharedvolume.Directory, string, error)
 }
 
 // Config is what a Backend works with.

@@ -15,13 +15,8 @@ import (
 	"quarry.storage/quarry/pkg/sharedvolume"
 )
 
-const (
-	// compareEvery is how often what PersistentVolumes name is compared with the share, and compareShare which part of the time that may take.
-	compareEvery = time.Minute
-	compareShare = 50
-	// maxMissing is how many volumes are named, each with its reason.
-	maxMissing = 5
-)
+// maxMissing is how many volumes are named, each with its reason.
+const maxMissing = 5
 
 // Question asks which volumes of one owner can be used. There are several where PersistentVolumes name the UID of an earlier Nfs, or another identity
 // of the share.
@@ -33,19 +28,6 @@ type Question struct {
 // key tells questions apart and orders them.
 func (q Question) key() string {
 	return q.Share.Owner + " " + q.Share.ID + " " + sharedvolume.Source(q.Share.Server, q.Share.Path)
-}
-
-// Compared is what is known of the volumes that PersistentVolumes name. It is learnt in rounds, each of which may take several looks.
-type Compared struct {
-	// gone says of each volume that was looked for, by its handle, why it cannot be used; empty when it can.
-	gone map[string]string
-	// at is when something was asked last, took how long the last round took, spent how long this one has.
-	at          time.Time
-	took, spent time.Duration
-	// problem says why the last page could not be read; empty when it could.
-	problem string
-	// next is where the round goes on: the first question has this key or a later one, and its records were read up to the token.
-	next, token string
 }
 
 // HasVolumes reports whether a PersistentVolume names the Nfs by its UID: then its records are on the share.
@@ -60,17 +42,23 @@ func HasVolumes(n *v1alpha1.Nfs, w backend.World) bool {
 	return false
 }
 
-// expected are the PersistentVolumes whose volumes have to be there, ordered.
-func (v *View) expected() (out []backend.Volume) {
+// expected are the PersistentVolumes whose volumes have to be there, ordered, and those that do not say where that is, with the reason.
+func (v *View) expected() (out []backend.Volume, silent []string) {
 	for _, at := range v.world.Volumes {
 		for _, volume := range at {
-			if volume.Expected {
-				out = append(out, volume)
+			if !volume.Expected {
+				continue
 			}
+			if _, err := v.shareOf(volume); err != nil {
+				silent = append(silent, fmt.Sprintf("%s: the PersistentVolume does not say where it is: %v", volume, err))
+				continue
+			}
+			out = append(out, volume)
 		}
 	}
-	slices.SortFunc(out, func(a, b backend.Volume) int { return cmp.Compare(a.Handle, b.Handle) })
-	return out
+	slices.SortFunc(out, func(a, b backend.Volume) int { return cmp.Compare(a.Name, b.Name) })
+	slices.Sort(silent)
+	return out, silent
 }
 
 // Questions returns what has to be asked now, in order, and how far the records of the first one were read in this round. Nothing is asked while the share
@@ -79,15 +67,15 @@ func (v *View) Questions(now time.Time) (ask []Question, token string) {
 	if v.look.Report.Problem != nil || v.look.At.IsZero() {
 		return nil, ""
 	}
-	expected := v.expected()
-	if len(expected) == 0 || !v.compared.due(expected, now) {
+	expected, _ := v.expected()
+	if len(expected) == 0 || !v.compared.due(expected, v.look.At, now) {
 		return nil, ""
 	}
 	byKey := map[string]*Question{}
 	for _, volume := range expected {
 		share, err := v.shareOf(volume)
 		if err != nil {
-			continue // missing says so.
+			continue
 		}
 		q := Question{Share: share}
 		if byKey[q.key()] == nil {
@@ -114,7 +102,7 @@ func (v *View) Questions(now time.Time) (ask []Question, token string) {
 	return ask, token
 }
 
-// shareOf returns the share that a PersistentVolume names, as it was recorded, with the mount options of now.
+// shareOf returns the share that a PersistentVolume names, as it was recorded. If it is that of the Nfs, the mount options are those of now.
 func (v *View) shareOf(volume backend.Volume) (sharedvolume.Share, error) {
 	id, err := sharedvolume.Parse(volume.Handle)
 	if err != nil {
@@ -124,140 +112,68 @@ func (v *View) shareOf(volume backend.Volume) (sharedvolume.Share, error) {
 	if err != nil {
 		return sharedvolume.Share{}, err
 	}
-	s := Recorded(id.Owner, a)
-	s.MountOptions = ShareOf(v.nfs).MountOptions
+	s, now := Recorded(id.Owner, a), ShareOf(v.nfs)
+	if s.Server == now.Server && s.Path == now.Path {
+		s.MountOptions = now.MountOptions
+	}
 	return s, nil
 }
 
-func (c *Compared) due(expected []backend.Volume, now time.Time) bool {
-	if c == nil || now.Before(c.at) {
-		return true
-	}
-	wait := max(compareEvery, compareShare*c.took)
-	for _, volume := range expected {
-		if why, known := c.gone[volume.Handle]; !known || why != "" {
-			wait = max(Every, c.took)
-		}
-	}
-	if c.next != "" {
-		wait = Every
-	}
-	return now.Sub(c.at) >= wait
-}
-
-// Answer is what one page of records says of the volumes of a question.
-type Answer struct {
-	Question Question
-	// After and Next are the tokens of the page: it has the names behind After, up to Next; to the end where that is empty.
-	After, Next string
-	Records     []sharedvolume.Directory
-	// Refused says why the share has no record of the owner: it is another share, or lacks them. Failed says why nobody can tell now.
-	Refused, Failed string
-}
-
-// Add returns what is known after an answer that came at a time, and took so long.
-func (c *Compared) Add(a Answer, at time.Time, took time.Duration) *Compared {
-	out := &Compared{gone: map[string]string{}}
-	if c != nil {
-		out.gone, out.took, out.spent = maps.Clone(c.gone), c.took, c.spent
-	}
-	out.at, out.spent, out.problem = at, out.spent+took, a.Failed
-	out.next, out.token = a.Question.key(), a.Next
-	switch {
-	case a.Failed != "":
-		out.token = a.After
-		return out
-	case a.Next == "":
-		out.next += "\x00" // Behind this one.
-	}
-	records := map[string]sharedvolume.Directory{}
-	for _, d := range a.Records {
-		records[d.Name] = d
-	}
-	for _, volume := range a.Question.Volumes {
-		id, err := sharedvolume.Parse(volume.Handle)
-		if err != nil || id.Name <= a.After || a.Next != "" && id.Name > a.Next {
-			continue
-		}
-		if out.gone[volume.Handle] = a.Refused; a.Refused == "" {
-			d, found := records[id.Name]
-			out.gone[volume.Handle] = unusable(volume, d, found)
-		}
-	}
-	return out
-}
-
-// End returns what is known at the end of a round.
-func (c *Compared) End() *Compared {
-	out := *c
-	out.took, out.spent, out.next, out.token = c.spent, 0, "", ""
-	return &out
-}
-
-// unusable says why no pod can use a volume; empty when pods can.
-func unusable(volume backend.Volume, d sharedvolume.Directory, found bool) string {
-	directory := volume.Attributes[sharedvolume.KeyDirectory]
-	switch {
-	case !found:
-		return fmt.Sprintf("the share has no record of it, its directory was %q", directory)
-	case d.State != sharedvolume.Made:
-		return fmt.Sprintf("its directory %q is %s", d.Directory, d.State)
-	case d.Directory != directory:
-		return fmt.Sprintf("the share has directory %q on record, and the PersistentVolume %q", d.Directory, directory)
-	}
-	return d.Problem
-}
-
-// WithCompared returns the view with what is known of the volumes. What no PersistentVolume names any more is forgotten.
-func (v *View) WithCompared(c *Compared) *View {
+// WithCompared returns the view with what is known of the volumes at a time. What no PersistentVolume names any more is forgotten.
+func (v *View) WithCompared(c *Compared, now time.Time) *View {
 	kept := *c
-	kept.gone = map[string]string{}
-	for _, volume := range v.expected() {
-		if why, known := c.gone[volume.Handle]; known {
-			kept.gone[volume.Handle] = why
+	kept.found = map[string]found{}
+	expected, _ := v.expected()
+	for _, volume := range expected {
+		if f, known := c.found[volume.Name]; known {
+			kept.found[volume.Name] = f
 		}
 	}
 	out := *v
-	out.compared = &kept
+	out.compared, out.now = &kept, now
 	return &out
 }
 
 // Compared returns what is known of the volumes; nil while nothing is.
 func (v *View) Compared() *Compared { return v.compared }
 
-// volumesPresent names the PersistentVolumes whose volumes no pod can use, as after records or directories were removed on the server, after the server came
-// back older than it was, and after a backup of the API server brought back the object of a volume that was deleted. While nobody can look for them, what was
-// said of them stands.
-func (v *View) volumesPresent() metav1.Condition {
-	const t = v1alpha1.ConditionVolumesPresent
-	expected := v.expected()
-	var missing []string
-	unknown := 0
+// missing names the PersistentVolumes whose volumes no pod can use, with the reasons. It counts those of which nothing is certain yet, and those that nobody could look
+// for since long.
+func (v *View) missing(expected []backend.Volume) (missing []string, pending, stale int) {
 	for _, volume := range expected {
-		if _, err := v.shareOf(volume); err != nil {
-			missing = append(missing, fmt.Sprintf("%s: the PersistentVolume does not say where it is: %v", volume, err))
-			continue
-		}
-		why, known := "", false
+		var f found
 		if v.compared != nil {
-			why, known = v.compared.gone[volume.Handle]
+			f = v.compared.found[volume.Name]
 		}
 		switch {
-		case !known:
-			unknown++
-		case why != "":
-			missing = append(missing, fmt.Sprintf("%s: %s", volume, why))
+		case f.sure:
+			missing = append(missing, fmt.Sprintf("%s: %s", volume, f.why))
+		case f.at.IsZero(), f.why != "":
+			pending++
+		case v.compared.problem != "" && v.now.Sub(f.at) >= compareStands:
+			stale++
 		}
 	}
+	return missing, pending, stale
+}
+
+// volumesPresent names the PersistentVolumes whose volumes no pod can use, as after records or directories were removed on the server, after the server came
+// back older than it was, and after a backup of the API server brought back the object of a volume that was deleted. While nobody can look for them, what was
+// said of them stands for a while.
+func (v *View) volumesPresent() metav1.Condition {
+	const t = v1alpha1.ConditionVolumesPresent
+	expected, silent := v.expected()
+	missing, pending, stale := v.missing(expected)
+	missing = append(missing, silent...)
 	before := meta.FindStatusCondition(v.nfs.Status.Conditions, t)
 	switch {
 	case len(missing) > 0:
 		return backend.Condition(t, metav1.ConditionFalse, v1alpha1.ReasonVolumesMissing, fmt.Sprintf("No pod can use volumes that PersistentVolumes name: %s. "+
 			"Nothing is made in their place. Bring the share back as it was, or delete the claims.", backend.Shorten(missing, maxMissing)))
-	case unknown > 0 && before != nil:
+	case pending > 0 && stale == 0 && before != nil && before.Status != metav1.ConditionUnknown:
 		return *before
-	case unknown > 0:
-		text := "Nobody has looked yet whether the volumes that PersistentVolumes name are on the share."
+	case pending+stale > 0:
+		text := fmt.Sprintf("Nobody knows yet whether %d volumes that PersistentVolumes name are on the share.", pending+stale)
 		if v.compared != nil && v.compared.problem != "" {
 			text += " " + v.compared.problem
 		}

@@ -54,7 +54,7 @@ type View struct {
 	capacity           *v1alpha1.Space
 	// left is what the share of an Nfs that is being deleted has on record; nil while nobody asked.
 	left *Left
-	// compared is what is known of the volumes; nil while nothing is, and after the share could not be reached.
+	// compared is what is known of the volumes; nil while nothing is.
 	compared *Compared
 	// turn counts the looks at this share, so that repeated attempts reach all agents. Looks at other shares do not move it: with as many of them as agents
 	// each share would ask the same agent for ever.
@@ -123,9 +123,8 @@ func (v *View) Next(n *v1alpha1.Nfs, w backend.World, look *Look, now time.Time)
 	}
 	out.look = *look
 	out.turn++
-	if look.Report.Problem != nil {
-		// The server may come back with another state.
-		out.compared = nil
+	if p := look.Report.Problem; p != nil {
+		out.compared = out.compared.afterProblem(p)
 	}
 	if r := look.Report; r.Problem == nil {
 		if look.Prepared {

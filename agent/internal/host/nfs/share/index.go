@@ -60,25 +60,25 @@ func (o *owned) holder(inode uint64) (sharedvolume.ID, bool, error) {
 }
 
 // unrecorded refuses to take a volume without a record for one that is gone while something is at the place that its caller has on record. What
-// another volume made there since is that one's.
+// another volume made there since, inside or around it is that one's.
 func (o *owned) unrecorded(name, directory string) error {
 	if directory == "" {
 		return nil
 	}
-	inode, err := o.root.inode(directory)
+	_, err := o.root.inode(directory)
 	switch {
 	case isMissing(err):
 		return nil
-	case err == nil:
-		var held bool
-		if _, held, err = o.holder(inode); err != nil || held {
-			return err
-		}
-	case !isOther(err):
+	case err != nil && !isOther(err):
+		return err
+	}
+	if err := o.keepOff(directory, sharedvolume.ID{Owner: o.owner, Name: name}); errors.Is(err, sharedvolume.ErrTaken) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	return fmt.Errorf("volume %s has no record on the share, and something is at its place %q: nobody knows whose it is. Restore %s/%s/%s/%s%s from a backup, "+
-		"or move what is at the place away or remove it: %w", name, directory, sharedvolume.MarkDirectory, volumesDir, o.owner, name, suffix, sharedvolume.ErrState)
+		"or move what is at the place away: %w", name, directory, sharedvolume.MarkDirectory, volumesDir, o.owner, name, suffix, sharedvolume.ErrState)
 }
 
 // indexed reads which volume the index gives an inode to; found is false when it names none.
@@ -230,7 +230,7 @@ func (s *Share) Find(t Target, name, directory string) (*os.File, error) {
 	return os.NewFile(uintptr(d.fd), directory), nil
 }
 
-// directory opens the directory of a volume that was made. An error that is ErrState says that it is not there, or is not the volume's.
+// directory opens the directory of a volume that was made. An error that is ErrState says that it is not there, is not the volume's, or cannot be told from others.
 func (o *owned) directory(r record) (dir, error) {
 	r, err := o.known(r)
 	if err != nil {
@@ -250,10 +250,25 @@ func (o *owned) directory(r record) (dir, error) {
 	return d, nil
 }
 
+// recognises refuses an open directory that is not the one of a volume.
+func (o *owned) recognises(d dir, r record) error {
+	st, err := d.stat()
+	switch {
+	case err != nil:
+		return err
+	case r.Tree != o.tree:
+		return o.unsettled(r)
+	case st.Ino != r.Inode:
+		return fmt.Errorf("directory %q is not the one that was made for volume %s: %w", r.Directory, r.Volume, sharedvolume.ErrState)
+	}
+	return o.ousted(r)
+}
+
 // problem says why the directory of a volume that was made cannot be used; empty when it can. The error says that nobody can tell.
 func (o *owned) problem(r record) (string, error) {
 	d, err := o.directory(r)
-	if isRefusal(err) {
+	var p *sharedvolume.Problem
+	if isRefusal(err) || errors.As(err, &p) && p.Reason == sharedvolume.ReasonNotPrepared {
 		return err.Error(), nil
 	}
 	d.close()

@@ -100,9 +100,7 @@ func (s *Share) recognise(t Target) error {
 	}
 	mine, err := marks.open(volumesDir + "/" + t.Owner)
 	if isMissing(err) {
-		return sharedvolume.NewProblem(sharedvolume.ReasonNotPrepared,
-			"The share has no records of this Nfs any more (%s/%s/%s), and PersistentVolumes name volumes in them. They are not begun anew: restore %s from a backup of the share.",
-			sharedvolume.MarkDirectory, volumesDir, t.Owner, sharedvolume.MarkDirectory)
+		return forgotten(t)
 	}
 	mine.close()
 	return explain(err)

@@ -44,9 +44,10 @@ func (s *Share) withRecord(t Target, name, directory string, remove func(*owned,
 	if err != nil {
 		return sharedvolume.Removal{}, explain(err)
 	}
-	if found {
+	if found || directory != "" {
+		// Without the comparison nobody knows whose a directory of a copied share is.
 		if err = o.ready(); err == nil {
-			// The comparison may have written it anew.
+			// It may have written the record anew.
 			r, found, err = o.load(id.Name)
 		}
 		if err != nil {

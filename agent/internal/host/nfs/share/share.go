@@ -146,7 +146,7 @@ func (o *owned) find(t Target) error {
 		{&o.volumes, volumesDir + "/" + t.Owner}, {&o.index, indexDir}, {&o.making, makingDir}, {&o.removing, removingDir}, {&o.tmpDir, temporary},
 	} {
 		if *part.to, err = o.marks.open(part.rel); err != nil {
-			return incomplete(err, part.rel, o.id)
+			return incomplete(err, part.rel, t)
 		}
 	}
 	return nil
@@ -166,22 +166,34 @@ func missing(err error, t Target) error {
 }
 
 // incomplete tells a share that has its identity and lacks a part of the records.
-func incomplete(err error, part, id string) error {
-	if !isMissing(err) {
+func incomplete(err error, part string, t Target) error {
+	switch {
+	case !isMissing(err):
 		return explain(err)
+	case t.HasVolumes && part == volumesDir+"/"+t.Owner:
+		return forgotten(t)
 	}
-	return sharedvolume.NewProblem(sharedvolume.ReasonNotPrepared, "The share has the identity %s, and no directory %s/%s.", id, sharedvolume.MarkDirectory, part)
+	return sharedvolume.NewProblem(sharedvolume.ReasonNotPrepared, "The share carries its identity and no directory %s/%s.", sharedvolume.MarkDirectory, part)
 }
 
-// List reads the records of an owner in the order of names, from the one behind after on. next is the last name, when there are more. Until compareUntil,
-// and for one record at least, it looks whether the directories of volumes that were made can be used, and ends there. With no time it looks at none.
-func (s *Share) List(t Target, after string, limit int, compareUntil time.Time) (list []sharedvolume.Directory, next string, err error) {
+// forgotten refuses an owner whose records are gone, and who has volumes.
+func forgotten(t Target) error {
+	return sharedvolume.NewProblem(sharedvolume.ReasonNotPrepared,
+		"The share has no records of this Nfs any more, and PersistentVolumes name volumes in them. They are not begun anew: restore %[1]s from a backup of the share. "+
+			"To give the volumes up, make the directory %[1]s/%[2]s/%[3]s, empty.", sharedvolume.MarkDirectory, volumesDir, t.Owner)
+}
+
+// List reads the records of an owner in the order of names, from the one behind after on. next is the last name, when there are more. Until checkUntil, and for one
+// record at least, it looks whether the directories of volumes that were made can be used, and says so in each record, as of a record that cannot be read; it ends
+// there. With no time it looks at none, and a record that cannot be read is an error.
+func (s *Share) List(t Target, after string, limit int, checkUntil time.Time) (list []sharedvolume.Directory, next string, err error) {
 	o, err := s.open(t)
 	if err != nil {
 		return nil, "", err
 	}
 	defer o.close()
-	names, err := o.recorded()
+	check := !checkUntil.IsZero()
+	names, err := o.recorded(check)
 	if err != nil {
 		return nil, "", err
 	}
@@ -190,56 +202,54 @@ func (s *Share) List(t Target, after string, limit int, compareUntil time.Time) 
 		behind++
 	}
 	for _, name := range names[behind:] {
-		if late := !compareUntil.IsZero() && s.now().After(compareUntil); len(list) == limit || late && len(list) > 0 {
+		if late := check && s.now().After(checkUntil); len(list) == limit || late && len(list) > 0 {
 			return list, list[len(list)-1].Name, nil
 		}
-		r, found, err := o.load(name)
+		d, found, err := o.listed(name, check)
 		if err != nil {
-			return nil, "", explain(err)
+			return nil, "", err
 		}
-		if !found {
-			continue
+		if found {
+			list = append(list, d)
 		}
-		d := o.public(r)
-		if !compareUntil.IsZero() && r.State == sharedvolume.Made {
-			if d.Problem, err = o.problem(r); err != nil {
-				return nil, "", err
-			}
-		}
-		list = append(list, d)
 	}
 	return list, "", nil
 }
 
-// recorded returns the names of all volumes on record, ordered.
-func (o *owned) recorded() ([]string, error) {
+// listed returns the record of a volume, and with check why its directory cannot be used.
+func (o *owned) listed(name string, check bool) (d sharedvolume.Directory, found bool, err error) {
+	r, found, err := o.load(name)
+	err = explain(err)
+	switch {
+	case check && isRefusal(err):
+		return sharedvolume.Directory{ID: sharedvolume.ID{Owner: o.owner, Name: name}, State: sharedvolume.Made, ShareID: o.id, Problem: err.Error()}, true, nil
+	case err != nil || !found:
+		return d, false, err
+	}
+	d = o.public(r)
+	if check && r.State == sharedvolume.Made {
+		d.Problem, err = o.problem(r)
+	}
+	return d, true, err
+}
+
+// recorded returns the names of all volumes on record, ordered. What is no record is an error, unless it is to be left out.
+func (o *owned) recorded(leaveOut bool) (out []string, err error) {
 	names, err := o.volumes.names(-1)
 	if err != nil {
 		return nil, explain(err)
 	}
-	for i, file := range names {
+	for _, file := range names {
 		name, ok := strings.CutSuffix(file, suffix)
-		if !ok {
+		if !ok && !leaveOut {
 			return nil, fmt.Errorf("%.300q is no record of a volume: %w", file, sharedvolume.ErrState)
 		}
-		names[i] = name
+		if ok {
+			out = append(out, name)
+		}
 	}
-	slices.Sort(names)
-	return names, nil
-}
-
-// recognises refuses an open directory that is not the one of a volume.
-func (o *owned) recognises(d dir, r record) error {
-	st, err := d.stat()
-	switch {
-	case err != nil:
-		return err
-	case r.Tree != o.tree:
-		return o.unsettled(r)
-	case st.Ino != r.Inode:
-		return fmt.Errorf("directory %q is not the one that was made for volume %s: %w", r.Directory, r.Volume, sharedvolume.ErrState)
-	}
-	return o.ousted(r)
+	slices.Sort(out)
+	return out, nil
 }
 
 // known returns a record that was compared with the share. One of another tree is of a directory that was not there then.
@@ -254,8 +264,10 @@ func (o *owned) known(r record) (record, error) {
 	if !c.Done {
 		return r, copiedProblem()
 	}
-	if o.places, err = o.marks.open(placesDir); err != nil {
-		return r, err
+	if o.places.fd < 0 {
+		if o.places, err = o.marks.open(placesDir); err != nil {
+			return r, err
+		}
 	}
 	// The comparison may have come to its end since the record was read.
 	now, found, err := o.load(r.Volume)
