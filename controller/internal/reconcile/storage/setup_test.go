@@ -226,10 +226,16 @@ func TestManager_comesToRest(t *testing.T) {
 	s.managed()
 	s.create(newCluster("pool", "n1", "n2"))
 	s.await("running", func() string { return hasPhase(v1alpha1.PhaseRunning)(s.get("pool")) })
-	s.resting(1200 * time.Millisecond)
-	before, looks := s.versions(), s.lvm.Looks()
-	time.Sleep(time.Second)
-	if after := s.versions(); after != before || s.lvm.Looks() > looks {
-		t.Errorf("%d looks at a storage in which nothing happens: %s, then %s", s.lvm.Looks()-looks, before, after)
+	// On a busy machine the last events of the API server come late: one that calls itself is called in every second.
+	for range 10 {
+		s.resting(1200 * time.Millisecond)
+		before, looks := s.versions(), s.lvm.Looks()
+		time.Sleep(time.Second)
+		after := s.versions()
+		if after == before && s.lvm.Looks() == looks {
+			return
+		}
+		t.Logf("%d looks at a storage in which nothing happens: %s, then %s", s.lvm.Looks()-looks, before, after)
 	}
+	t.Error("it does not come to rest")
 }
