@@ -2,11 +2,13 @@
 package apitest
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -169,5 +171,18 @@ func moduleRoot() (string, error) {
 			return "", fmt.Errorf("no go.mod above the working directory")
 		}
 		dir = parent
+	}
+}
+
+// Refused makes an object that the API server is to refuse, and wants a text in the message. One that is taken is removed again.
+func Refused(t testing.TB, c client.Client, o client.Object, want string) {
+	t.Helper()
+	err := c.Create(t.Context(), o)
+	if err == nil {
+		_ = c.Delete(context.WithoutCancel(t.Context()), o)
+		t.Fatal("accepted")
+	}
+	if !strings.Contains(err.Error(), want) {
+		t.Errorf("the message lacks %q: %v", want, err)
 	}
 }

@@ -62,7 +62,7 @@ func (v *View) expected() (out []backend.Volume, silent []string) {
 }
 
 // Questions returns what has to be asked now, in order, and how far the records of the first one were read in this round. Nothing is asked while the share
-// cannot be reached. What is missing, or was never looked for, is looked for at every look; a volume that is there, once in a while.
+// cannot be reached. What is missing, or was never looked for, is looked for more often than what was there.
 func (v *View) Questions(now time.Time) (ask []Question, token string) {
 	if v.look.Report.Problem != nil || v.look.At.IsZero() {
 		return nil, ""

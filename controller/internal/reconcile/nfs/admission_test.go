@@ -66,20 +66,10 @@ func TestAdmission_badSpecs(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			n := valid("bad")
 			tc.edit(&n.Spec)
-			err := c.Create(t.Context(), n)
-			if err == nil {
-				_ = c.Delete(context.WithoutCancel(t.Context()), n)
-				t.Fatal("accepted")
-			}
-			if !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("the message lacks %q: %v", tc.want, err)
-			}
+			apitest.Refused(t, c, n, tc.want)
 		})
 	}
-	long := valid(strings.Repeat("a", 64))
-	if err := c.Create(t.Context(), long); err == nil || !strings.Contains(err.Error(), "at most 63") {
-		t.Errorf("a name of 64 characters: %v", err)
-	}
+	apitest.Refused(t, c, valid(strings.Repeat("a", 64)), "at most 63")
 }
 
 func TestAdmission_goodSpecs(t *testing.T) {
