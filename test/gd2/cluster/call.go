@@ -51,14 +51,10 @@ func (w *World) Begin(n *Node) *Call {
 	w.mu.Lock()
 	w.started++
 	for n.frozen {
-		ch := w.changed
-		w.mu.Unlock()
-		select {
-		case <-ch:
-		case <-w.closed:
+		if w.wait(nil, time.Time{}) == ended {
+			w.mu.Unlock()
 			return nil
 		}
-		w.mu.Lock()
 	}
 	if !n.running {
 		w.mu.Unlock()
@@ -90,7 +86,9 @@ const Forever time.Duration = -1
 func (c *Call) Wait(limit time.Duration, cond func() bool) bool {
 	w := c.W
 	var up <-chan time.Time
+	var until time.Time
 	if limit != Forever {
+		until = w.now().Add(limit)
 		t := w.cfg.Clock.NewTimer(limit)
 		defer t.Stop()
 		up = t.C()
@@ -102,22 +100,13 @@ func (c *Call) Wait(limit time.Duration, cond func() bool) bool {
 		if cond() || late {
 			return cond()
 		}
-		ch := w.changed
 		w.busy--
-		w.mu.Unlock()
-		ended := false
-		select {
-		case <-ch:
-		case <-up:
-			late = true
-		case <-w.closed:
-			ended = true
-		}
-		w.mu.Lock()
+		why := w.wait(up, until)
 		w.busy++
-		if ended {
+		if why == ended {
 			panic(Died{})
 		}
+		late = why == timeUp
 	}
 }
 

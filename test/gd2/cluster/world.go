@@ -44,6 +44,7 @@ type World struct {
 	nextPID  int
 	started  int
 	busy     int
+	waits    map[*wait]bool
 	strange  []string
 }
 
@@ -69,6 +70,7 @@ func New(cfg Config) *World {
 	}
 	return &World{
 		cfg: cfg, changed: make(chan struct{}), closed: make(chan struct{}), clusters: map[string]*Cluster{}, hosts: map[string]string{}, nextPID: 7000,
+		waits: map[*wait]bool{},
 	}
 }
 
@@ -120,11 +122,29 @@ func (w *World) ThawStore(late ...string) {
 // SetLease sets how long a server that dies from now on counts as online.
 func (w *World) SetLease(d time.Duration) { w.Do(func() { w.cfg.Lease = d }) }
 
-// Load says how many calls have begun so far, and how many neither wait nor have ended.
-func (w *World) Load() (begun, busy int) {
+// Load says what the calls do.
+type Load struct {
+	// Begun is how many calls have begun so far.
+	Begun int
+	// Busy is how many calls neither wait nor have ended. A call whose wait is over is busy, even if it has not been given the processor yet.
+	Busy int
+	// Waiting is how many calls wait for time to pass, or for another call.
+	Waiting int
+}
+
+// Load returns what the calls do.
+func (w *World) Load() Load {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.started, w.busy
+	out := Load{Begun: w.started, Busy: w.busy}
+	for one := range w.waits {
+		if one.over(w) {
+			out.Busy++
+		} else {
+			out.Waiting++
+		}
+	}
+	return out
 }
 
 // Strange returns what was asked that no client of ours should ask: unknown paths, unknown fields.

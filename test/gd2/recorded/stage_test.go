@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -29,6 +30,8 @@ type stage struct {
 	// next are the IDs that the server makes up next.
 	idLock sync.Mutex
 	next   []string
+	// open is how many requests have no answer yet.
+	open atomic.Int32
 
 	servers map[string]*door
 	// offline is when each server was first seen offline after its end.
@@ -121,8 +124,7 @@ type sent struct {
 // send sends a request, and does not wait.
 func (s *stage) send(node, method, target, body string, headers map[string]string, client *http.Client) *sent {
 	ctx, cancel := context.WithCancel(context.Background())
-	before, _ := s.world.Load()
-	out := &sent{done: make(chan result, 1), cancel: cancel, begun: s.clock.Now(), before: before}
+	out := &sent{done: make(chan result, 1), cancel: cancel, begun: s.clock.Now(), before: s.world.Load().Begun}
 	req, err := http.NewRequestWithContext(ctx, method, s.url(node)+target, strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
@@ -134,7 +136,10 @@ func (s *stage) send(node, method, target, body string, headers map[string]strin
 	if client == nil {
 		client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
+	s.open.Add(1)
 	go func() {
+		// An answer counts as under way until it is there to be read.
+		defer s.open.Add(-1)
 		resp, err := client.Do(req)
 		if err != nil {
 			out.done <- result{err: err}
@@ -150,7 +155,7 @@ func (s *stage) send(node, method, target, body string, headers map[string]strin
 // arrive waits until a request is at its server.
 func (s *stage) arrive(r *sent) *sent {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if arrived, _ := s.world.Load(); arrived > r.before {
+		if s.world.Load().Begun > r.before {
 			return r
 		}
 		if time.Now().After(deadline) {
@@ -167,10 +172,10 @@ func (s *stage) await(r *sent, limit time.Duration) result {
 		case out := <-r.done:
 			out.took = s.clock.Now().Sub(r.begun)
 			return out
-		case <-time.After(2 * time.Millisecond):
+		default:
 		}
-		// No time passes for a request that is on its way, or that a server works on.
-		if arrived, _ := s.world.Load(); arrived <= r.before || !s.quiet() {
+		// No time passes for a request that is on its way, for one that a server works on, or for an answer on its way back.
+		if !s.quiet() || s.world.Load().Begun <= r.before || len(r.done) > 0 {
 			continue
 		}
 		if s.clock.Now().Sub(r.begun) >= limit {
@@ -182,15 +187,14 @@ func (s *stage) await(r *sent, limit time.Duration) result {
 
 var errTimeout = errors.New("no answer")
 
-// quiet reports whether every request that arrived waits for something. One that is on its way is given a moment.
+// quiet reports whether every request waits at a server. What is on its way is given a moment.
 func (s *stage) quiet() bool {
-	begun, busy := s.world.Load()
-	if busy != 0 {
-		return false
-	}
+	before := s.world.Load()
 	time.Sleep(3 * time.Millisecond)
-	again, busy := s.world.Load()
-	return busy == 0 && begun == again
+	// The order matters: a request that ends between the two reads only makes fewer wait than are open.
+	open := int(s.open.Load())
+	now := s.world.Load()
+	return before.Busy == 0 && now.Busy == 0 && now.Begun == before.Begun && now.Waiting >= open
 }
 
 // step lets a little time pass: the more, the longer a request waits already.
