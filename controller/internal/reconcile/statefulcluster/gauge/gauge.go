@@ -20,8 +20,8 @@ var (
 		Help: "Replicas that were given up and replaced, by reason: ReplicaLost, ReplicaUnhealthy or ReplicaFinished.",
 	}, []string{"namespace", "name", "reason"})
 	states = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "quarry_statefulcluster_condition", Help: "1 for the status that a condition of a StatefulCluster has.",
-	}, []string{"namespace", "name", "type", "status"})
+		Name: "quarry_statefulcluster_condition", Help: "1 for the status that a condition of a StatefulCluster has, 0 for the others.",
+	}, []string{"namespace", "name", "condition", "status"})
 	unready = &clock{now: time.Now, since: map[types.NamespacedName]time.Time{}}
 )
 
@@ -36,6 +36,9 @@ func Replaced(name types.NamespacedName, reason string) {
 func Measure(c *v1alpha1.StatefulCluster) {
 	states.DeletePartialMatch(prometheus.Labels{"namespace": c.Namespace, "name": c.Name})
 	for _, is := range c.Status.Conditions {
+		for _, s := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown} {
+			states.WithLabelValues(c.Namespace, c.Name, is.Type, string(s)).Set(0)
+		}
 		states.WithLabelValues(c.Namespace, c.Name, is.Type, string(is.Status)).Set(1)
 	}
 	var since time.Time

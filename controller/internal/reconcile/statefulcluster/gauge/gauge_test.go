@@ -28,7 +28,9 @@ func TestMetrics(t *testing.T) {
 	Measure(c)
 	Replaced(name, v1alpha1.ReasonReplicaLost)
 	want := []string{
-		"quarry_statefulcluster_condition metrics ns False Ready 1",
+		"quarry_statefulcluster_condition Ready metrics ns False 1",
+		"quarry_statefulcluster_condition Ready metrics ns True 0",
+		"quarry_statefulcluster_condition Ready metrics ns Unknown 0",
 		"quarry_statefulcluster_replacements_total metrics ns ReplicaLost 1",
 		"quarry_statefulcluster_unready_seconds metrics ns 120",
 	}
