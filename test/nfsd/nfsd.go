@@ -40,6 +40,8 @@ type Server struct {
 	t      *testing.T
 	inside *exec.Cmd
 	count  int
+	// exported is what exported each name last.
+	exported map[string][]string
 }
 
 // script starts the server. Its mounts are its own.
@@ -80,7 +82,7 @@ func New(t *testing.T) *Server {
 	}
 	_ = exec.Command("modprobe", "-q", "ipv6").Run()        // A kernel without it is one without IPv6.
 	_ = exec.Command("ip", "netns", "del", namespace).Run() // Of an earlier run that was killed.
-	s := &Server{t: t, Addresses: []string{Address}, Exports: filepath.Join(t.TempDir(), "exports")}
+	s := &Server{t: t, exported: map[string][]string{}, Addresses: []string{Address}, Exports: filepath.Join(t.TempDir(), "exports")}
 	must(t, os.MkdirAll(s.Exports, 0o755))
 	s.connect()
 	s.start()
@@ -185,8 +187,18 @@ func (s *Server) Export(name, clients, options string) string {
 	dir := filepath.Join(s.Exports, name)
 	must(s.t, os.MkdirAll(dir, 0o755))
 	s.count++
-	s.In("exportfs", "-i", "-o", fmt.Sprintf("%s,insecure,no_subtree_check,fsid=%d", options, 100+s.count), clients+":/"+name)
+	args := []string{"exportfs", "-i", "-o", fmt.Sprintf("%s,insecure,no_subtree_check,fsid=%d", options, 100+s.count), clients + ":/" + name}
+	s.In(args...)
+	s.exported[name] = args
 	return dir
+}
+
+// Unexport takes an export back, so that the server knows its files no more, until again is called.
+func (s *Server) Unexport(name string) (again func()) {
+	s.t.Helper()
+	args := s.exported[name]
+	s.In("exportfs", "-u", args[len(args)-1])
+	return func() { s.In(args...) }
 }
 
 // Cut takes the cable out.

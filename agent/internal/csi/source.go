@@ -114,7 +114,7 @@ type Trees interface {
 	Unmount(ctx context.Context, v Volume, p mount.Point, last bool) error
 	// Measure reads the usage of a mount.
 	Measure(ctx context.Context, at mount.Point) (fs.Usage, error)
-	// Serves refuses a mount whose server shut this node out, so that every use of it is an error until the volume is mounted anew. A server that does
+	// Serves refuses a mount that its server does not serve, so that every use of it is an error: the server shut this node out, or does not know what is mounted. One that does
 	// not answer may come back, and its mounts with it: they pass.
 	Serves(ctx context.Context, at mount.Point) error
 }

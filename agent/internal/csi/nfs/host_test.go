@@ -132,6 +132,7 @@ func TestHost(t *testing.T) {
 	s := nfsd.New(t)
 	t.Run("life", func(t *testing.T) { realLife(t, s) })
 	t.Run("restart", func(t *testing.T) { realRestart(t, s) })
+	t.Run("export that is gone", func(t *testing.T) { realStale(t, s) })
 	t.Run("dead server", func(t *testing.T) { realDeadServer(t, s) })
 	t.Run("leave a dead server", func(t *testing.T) { realLeave(t, s) })
 }
@@ -197,6 +198,40 @@ func realRestart(t *testing.T, s *nfsd.Server) {
 	r.want(t)
 }
 
+// realStale takes an export back for a while. Its mounts are shown to no pod meanwhile, and serve again later.
+func realStale(t *testing.T, s *nfsd.Server) {
+	r := newReal(t, s, "stale")
+	handle := r.make(t, "pvc-1", "data")
+	must(t, r.Stage(t, handle, csitest.Shared()))
+	must(t, r.Publish(t, handle, "pod/a", csitest.Shared(), false))
+	must(t, os.WriteFile(r.Path(t, "pod/a/file"), []byte("kept"), 0o644))
+	again := s.Unexport("stale")
+	wantCode(t, r.Publish(t, handle, "pod/b", csitest.Shared(), false), codes.Unavailable)
+	wantCode(t, r.Stage(t, handle, csitest.Shared()), codes.Unavailable)
+	r.want(t, csitest.StagingPath, "pod/a")
+	must(t, r.Unpublish(t, handle, "pod/a"))
+	// Nobody uses it: it is taken away, and cannot be mounted anew yet.
+	if err := r.Stage(t, handle, csitest.Shared()); err == nil {
+		t.Error("a volume of an export that is gone is staged")
+	}
+	r.want(t)
+	again()
+	must(t, r.Stage(t, handle, csitest.Shared()))
+	must(t, r.Publish(t, handle, "pod/a", csitest.Shared(), false))
+	content, err := os.ReadFile(r.Path(t, "pod/a/file"))
+	if err != nil || string(content) != "kept" {
+		t.Errorf("%q, %v", content, err)
+	}
+	again = s.Unexport("stale")
+	wantCode(t, r.Publish(t, handle, "pod/b", csitest.Shared(), false), codes.Unavailable)
+	again()
+	must(t, r.Publish(t, handle, "pod/b", csitest.Shared(), false))
+	must(t, r.Unpublish(t, handle, "pod/b"))
+	must(t, r.Unpublish(t, handle, "pod/a"))
+	must(t, r.Unstage(t, handle))
+	r.want(t)
+}
+
 // realDeadServer calls everything while the server is gone: each call returns in time, and what needs no server is done.
 func realDeadServer(t *testing.T, s *nfsd.Server) {
 	r := newReal(t, s, "dead")
@@ -216,8 +251,9 @@ func realDeadServer(t *testing.T, s *nfsd.Server) {
 	written := make(chan error, 1)
 	go func() { written <- pod.Wait() }()
 	time.Sleep(100 * time.Millisecond)
-	takes(t, 2*time.Second, func() { must(t, r.Stage(t, handle, csitest.Shared())) })
-	takes(t, 2*time.Second, func() { must(t, r.Publish(t, handle, "pod/b", csitest.Shared(), true)) })
+	// Whether it knows the mount is asked as long as a measurement may take.
+	takes(t, 4*time.Second, func() { must(t, r.Stage(t, handle, csitest.Shared())) })
+	takes(t, 4*time.Second, func() { must(t, r.Publish(t, handle, "pod/b", csitest.Shared(), true)) })
 	takes(t, 8*time.Second, func() { must(t, r.Unpublish(t, handle, "pod/b")) })
 	takes(t, 40*time.Second, func() { wantCode(t, r.StageAt(t, second, "second/stage", csitest.Shared()), codes.Unavailable) })
 	for range 3 {

@@ -34,6 +34,8 @@ type model struct {
 	// volumes are the directories on record, by handle.
 	volumes map[string]string
 	down    bool
+	// stale is the number of the mount that the server does not know.
+	stale uint32
 	// dirty mounts have writes that wait for the server: an unmount waits too.
 	dirty bool
 	// hangs makes every unmount wait, whatever the server does.
@@ -175,11 +177,19 @@ func (m shares) Reaches(_ context.Context, server string, options []string) erro
 }
 
 // Measure asks the server too.
-func (m shares) Measure(context.Context, hostnfs.Mounted) (hostnfs.Usage, error) {
+func (m shares) Measure(_ context.Context, at hostnfs.Mounted) (hostnfs.Usage, error) {
+	points, err := m.Points()
+	if err != nil {
+		return hostnfs.Usage{}, err
+	}
+	p, _ := mount.Top(points, filepath.Join(at.Dir.Name(), at.Name))
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.down {
+	switch {
+	case m.down:
 		return hostnfs.Usage{}, unreachable()
+	case p.Filesystem.Minor == m.stale && m.stale != 0:
+		return hostnfs.Usage{}, hostnfs.ErrStale
 	}
 	return hostnfs.Usage{TotalBytes: 100, UsedBytes: 40, FreeBytes: 60}, nil
 }

@@ -92,6 +92,7 @@ func (s *Source) Profile() csi.Profile {
 		{Err: sharedvolume.ErrState, Code: codes.FailedPrecondition},
 		{Err: hostnfs.ErrHangs, Code: codes.Unavailable},
 		{Err: hostnfs.ErrInUse, Code: codes.FailedPrecondition},
+		{Err: hostnfs.ErrStale, Code: codes.Unavailable},
 	}}
 }
 
@@ -176,8 +177,18 @@ func (s *Source) Mount(ctx context.Context, v csi.Volume, want csi.Access, targe
 // Release has nothing to do: a share is mounted for each volume alone.
 func (s *Source) Release(context.Context, csi.Volume) error { return nil }
 
-// Serves takes every mount: an NFS server that is back serves the mounts of before.
-func (s *Source) Serves(context.Context, mount.Point) error { return nil }
+// Serves refuses a mount whose directory the server does not know: its export is gone, or another filesystem is there. A server that does not answer serves its
+// mounts once it is back.
+func (s *Source) Serves(ctx context.Context, at mount.Point) error {
+	if _, err := s.Measure(ctx, at); errors.Is(err, hostnfs.ErrStale) {
+		return err
+	}
+	return nil
+}
+
+// stale says what a person does about a mount that the server does not know. While one pod has the volume, or waits for it, the kubelet does not have it unstaged.
+const stale = "its pods get errors from the volume until the server exports the same filesystem again. If the filesystem is there, cordon the node, delete the pods on it " +
+	"that use the volume, and those that wait for it, and uncordon the node once they are gone: then the volume is mounted anew"
 
 // Measure reads the usage of a mount, which is that of the whole share.
 func (s *Source) Measure(ctx context.Context, at mount.Point) (fs.Usage, error) {
@@ -187,6 +198,9 @@ func (s *Source) Measure(ctx context.Context, at mount.Point) (fs.Usage, error) 
 	}
 	defer dir.Close()
 	u, err := s.cfg.Shares.Measure(ctx, hostnfs.Mounted{Dir: dir, Name: base, What: at.Path, Server: server(at)})
+	if errors.Is(err, hostnfs.ErrStale) {
+		err = fmt.Errorf("%w: %s", err, stale)
+	}
 	return fs.Usage{
 		TotalBytes: u.TotalBytes, UsedBytes: u.UsedBytes, FreeBytes: u.FreeBytes,
 		TotalInodes: u.TotalInodes, UsedInodes: u.UsedInodes, FreeInodes: u.FreeInodes,

@@ -262,6 +262,44 @@ func TestDeadServer(t *testing.T) {
 	must(t, r.StageAt(t, second, "second/stage", csitest.Shared()))
 }
 
+// TestStale: a mount that the server does not know is shown to no further pod, and says so. The volume is mounted anew once no pod has it.
+func TestStale(t *testing.T) {
+	r := newRig(t)
+	want := csitest.Shared()
+	must(t, r.Stage(t, r.handle, want))
+	for _, unstaged := range []bool{true, false} {
+		must(t, r.Publish(t, r.handle, "pod/a", want, false))
+		r.set(func() { r.stale = r.next })
+		for what, err := range map[string]error{
+			"staged again": r.Stage(t, r.handle, want), "for another pod": r.Publish(t, r.handle, "pod/b", want, false), "for its own pod": r.Publish(t, r.handle, "pod/a", want, false),
+		} {
+			wantCode(t, err, codes.Unavailable)
+			if err == nil || !strings.Contains(err.Error(), "delete the pods on it that use the volume") {
+				t.Errorf("%s: it does not say what to do: %v", what, err)
+			}
+		}
+		r.wantMounts(t, "staging/globalmount", "pod/a")
+		stats, err := r.NodeGetVolumeStats(t.Context(), &csipb.NodeGetVolumeStatsRequest{VolumeId: r.handle, VolumePath: r.Path(t, "pod/a")})
+		must(t, err)
+		if c := stats.GetVolumeCondition(); !c.GetAbnormal() || !strings.Contains(c.GetMessage(), "does not know the directory that is mounted") {
+			t.Errorf("%v", c)
+		}
+		must(t, r.Unpublish(t, r.handle, "pod/a"))
+		// Whether the kubelet has the volume unstaged or not: without a pod it is mounted anew.
+		if unstaged {
+			must(t, r.Unstage(t, r.handle))
+		}
+		before := r.next
+		must(t, r.Stage(t, r.handle, want))
+		r.wantMounts(t, "staging/globalmount")
+		if r.next != before+1 {
+			t.Errorf("unstaged %t: it was mounted %d times", unstaged, r.next-before)
+		}
+	}
+	r.set(func() { r.stale, r.down = r.next, true })
+	must(t, r.Publish(t, r.handle, "pod/a", want, false)) // Nobody knows: the server may come back, and know the mount.
+}
+
 // TestForce forces a mount away in one case only: nobody uses the volume, and its server is gone.
 func TestForce(t *testing.T) {
 	staged := func(t *testing.T) *rig {

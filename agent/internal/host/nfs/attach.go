@@ -45,10 +45,12 @@ func (c *Client) Attach(ctx context.Context, v Volume, place *os.File) error {
 	return c.explain(err)
 }
 
-// Errors of unmounting.
+// Errors of mounts.
 var (
 	// ErrInUse means that somebody uses a mount.
 	ErrInUse = child.ErrInUse
+	// ErrStale means that the server does not know what is mounted.
+	ErrStale = child.ErrStale
 	// ErrHangs means that an unmount waits for a server: this one, or an earlier one of the same mount whose process is not gone yet.
 	ErrHangs = errors.New("the unmount waits for the server")
 	// ErrNotBegun means that an unmount was not begun, mostly because an earlier one of the same mount is not over yet. Nothing was done.

@@ -12,7 +12,7 @@ import (
 // Usage is what is used and free of a mount.
 type Usage = child.Usage
 
-// Measure reads the usage of a mount of a pod. It runs in a process of its own: whoever waits for a server holds the mount, and nobody
+// Measure reads the usage of a mount of a pod. ErrStale means that the server does not know what is mounted. It runs in a process of its own: whoever waits for a server holds the mount, and nobody
 // could unmount it as long as a thread of this process did.
 func (c *Client) Measure(ctx context.Context, m Mounted) (Usage, error) {
 	t := &task.Task{Kind: child.TaskMeasure, On: "usage of " + m.What, For: server(m.Server), Limit: c.cfg.Limits.Measure}

@@ -156,7 +156,7 @@ func attach(a Attachment) error {
 func measure(m Measuring) (Response, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(fmt.Sprintf("/proc/self/fd/%d/%s", place, m.Name), &st); err != nil {
-		return Response{}, fmt.Errorf("usage of %s: %w", m.Name, err)
+		return Response{}, unreadable(m.Name, err)
 	}
 	if st.Type != unix.NFS_SUPER_MAGIC {
 		return Response{}, fmt.Errorf("%s is no mount of NFS: %w", m.Name, os.ErrNotExist)
@@ -165,6 +165,14 @@ func measure(m Measuring) (Response, error) {
 		TotalBytes: int64(st.Blocks) * st.Bsize, UsedBytes: int64(st.Blocks-st.Bfree) * st.Bsize, FreeBytes: int64(st.Bavail) * st.Bsize,
 		TotalInodes: int64(st.Files), UsedInodes: int64(st.Files - st.Ffree), FreeInodes: int64(st.Ffree),
 	}}, nil
+}
+
+// unreadable says why a mount cannot be read.
+func unreadable(name string, err error) error {
+	if errors.Is(err, unix.ESTALE) {
+		return fmt.Errorf("%w: usage of %s: %w", ErrStale, name, err)
+	}
+	return fmt.Errorf("usage of %s: %w", name, err)
 }
 
 // forceTries is how often a mount is forced before it is only taken out of sight. Each time, what waits for the server fails.

@@ -126,6 +126,14 @@ func TestServe_cannotMount(t *testing.T) {
 	}
 }
 
+func TestUnreadable(t *testing.T) {
+	for errno, isStale := range map[unix.Errno]bool{unix.ESTALE: true, unix.EIO: false, unix.EACCES: false, unix.ETIMEDOUT: false} {
+		if err := carry(t, unreadable("a", errno)); errors.Is(err, ErrStale) != isStale || !strings.Contains(err.Error(), errno.Error()) {
+			t.Errorf("%v: %v", errno, err)
+		}
+	}
+}
+
 func TestOnce(t *testing.T) {
 	var out bytes.Buffer
 	err := Once(strings.NewReader(`{"Name":"a","Force":true}`), &out, func(u Unmounting) (Response, error) {

@@ -118,11 +118,17 @@ var kinds = task.Kinds{
 	{Name: "notOurs", Err: sharedvolume.ErrNotOurs},
 	{Name: "notExist", Err: os.ErrNotExist},
 	{Name: "inUse", Err: ErrInUse},
+	{Name: "stale", Err: ErrStale},
 	{Name: "deadline", Err: context.DeadlineExceeded},
 }
 
-// ErrInUse means that a mount is in use.
-var ErrInUse = errors.New("the mount is in use")
+// Errors of mounts.
+var (
+	// ErrInUse means that a mount is in use.
+	ErrInUse = errors.New("the mount is in use")
+	// ErrStale means that the server does not know what is mounted (ESTALE): every use of the mount is an error until the server knows it again.
+	ErrStale = errors.New("the server does not know the directory that is mounted")
+)
 
 func failure(err error) *Failure {
 	if err == nil {
