@@ -16,7 +16,7 @@ var (
 )
 
 // wellReasons are of things that are as they should be, and no page has a list that they belong to: nobody looks for what to do about them.
-var wellReasons = []string{"AgentConnected", "Approved"}
+var wellReasons = []string{"Approved"}
 
 // TestReasonsAreDocumented: what a user sees in a condition or an event is explained on a page. Decisions are read by whoever changes the program.
 func TestReasonsAreDocumented(t *testing.T) {
