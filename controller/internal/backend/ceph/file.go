@@ -79,7 +79,7 @@ func (b *Backend) writeConfig(ctx context.Context, c *v1alpha1.Cluster, change f
 	return b.Client.Patch(ctx, have, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// configure tells Ceph the options of the spec. Those that it refuses are put on record with what it said: only a change of the spec tries them again.
+// configure tells Ceph its options. Those that it refuses are put on record with what it said: only a change of them tries them again.
 func (b *Backend) configure(ctx context.Context, s view.Step) error {
 	c, err := b.cluster(ctx, s)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
 	"quarry.storage/quarry/controller/internal/decide/ceph/existence"
 	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
+	"quarry.storage/quarry/controller/internal/decide/ceph/option"
 	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/controller/internal/decide/class"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -21,9 +22,9 @@ import (
 	"quarry.storage/quarry/pkg/osd"
 )
 
-// options has Ceph told the options of the spec, and which modules its managers run, once for each change of them.
+// options has Ceph told its options, those of the spec and Quarry's own, and which modules its managers run, once for each change of them.
 func (v *View) options(p *plan) {
-	want, w, why := v.wantedOptions(), v.seen.Workloads, "The options of the spec changed."
+	want, w, why := v.wantedOptions(), v.seen.Workloads, "The options that Ceph is to have changed."
 	if maps.Equal(want, w.Options) && v.metrics() == w.Metrics && (w.Dashboard.Manager == "" || wantsDashboard(v.seen.Cluster)) {
 		if !v.refusedBefore() {
 			return
@@ -41,12 +42,13 @@ func (v *View) options(p *plan) {
 }
 
 func (v *View) wantedOptions() map[string]string {
-	out := map[string]string{}
+	spec := map[string]string{}
 	if c := v.seen.Cluster.Spec.Ceph; c != nil {
 		for k, value := range c.Config {
-			out[k] = string(value)
+			spec[k] = string(value)
 		}
 	}
+	out := option.Wanted(spec)
 	if v.metrics() {
 		out[cephname.Module+"."+cephname.ModuleMetrics] = "on"
 	}

@@ -9,6 +9,7 @@ import (
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/option"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 )
@@ -66,7 +67,7 @@ func TestDashboard(t *testing.T) {
 
 // TestOptions_modules: Ceph is told of modules as the spec wants them, and once more of one that it refused when all managers have it.
 func TestOptions_modules(t *testing.T) {
-	want := map[string]string{"module.dashboard": "on", "module.prometheus": "on"}
+	want := option.Wanted(map[string]string{"module.dashboard": "on", "module.prometheus": "on"})
 	refused := map[string]string{"module.dashboard": "all mgr daemons do not support module 'dashboard'"}
 	for name, test := range map[string]struct {
 		spec    v1alpha1.CephSpec
