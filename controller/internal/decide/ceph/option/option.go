@@ -13,8 +13,8 @@ const all = "global"
 // files for less than a minute (docs/decisions/0102-failover-within-a-minute.md). Ceph's own values are 60, 10 and 30 seconds.
 var own = map[string]string{
 	// For how many seconds without a word a metadata server is not replaced while a monitor is away. It may have told that very monitor.
-	"mon.mds_beacon_mon_down_grace": "25",
-	// Who talks to a monitor that died asks every 5 seconds whether it is there, and talks to another one after 10. So who lives is heard within those 25.
+	"mon.mds_beacon_mon_down_grace": "20",
+	// Who talks to a monitor that died asks every 5 seconds whether it is there, and talks to another one after 10. So who lives is heard within those 20.
 	"mds.mon_client_ping_interval": "5", "mds.mon_client_ping_timeout": "10",
 	"osd.mon_client_ping_interval": "5", "osd.mon_client_ping_timeout": "10",
 }
