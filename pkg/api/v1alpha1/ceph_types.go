@@ -92,7 +92,7 @@ type CephSpec struct {
 	// +optional
 	Resources *CephResources `json:"resources,omitempty"`
 	// Config are options of Ceph, as "ceph config set" takes them: the key is whom an option is for and its name, such as osd.bluestore_cache_size or
-	// global.ms_async_op_threads. One that Ceph refuses is told in the condition CephConfigured. An option that is taken off the list has its default again.
+	// global.ms_async_op_threads. One that Ceph refuses is told in the condition CephConfigured. An option that is taken off the list has again what it has without the list.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^(global|mon|mgr|osd|mds|client)[.][a-z][a-z0-9_]*$'))",message="a key of config is global, mon, mgr, osd, mds or client, a dot, and the name of an option"

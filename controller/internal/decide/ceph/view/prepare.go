@@ -24,7 +24,8 @@ import (
 
 // options has Ceph told its options, those of the spec and Quarry's own, and which modules its managers run, once for each change of them.
 func (v *View) options(p *plan) {
-	want, w, why := v.wantedOptions(), v.seen.Workloads, "The options that Ceph is to have changed."
+	want, w := v.wantedOptions(), v.seen.Workloads
+	why := "The options of Ceph changed: " + backend.Shorten(option.Differing(w.Options, want), 5)
 	if maps.Equal(want, w.Options) && v.metrics() == w.Metrics && (w.Dashboard.Manager == "" || wantsDashboard(v.seen.Cluster)) {
 		if !v.refusedBefore() {
 			return
@@ -42,13 +43,7 @@ func (v *View) options(p *plan) {
 }
 
 func (v *View) wantedOptions() map[string]string {
-	spec := map[string]string{}
-	if c := v.seen.Cluster.Spec.Ceph; c != nil {
-		for k, value := range c.Config {
-			spec[k] = string(value)
-		}
-	}
-	out := option.Wanted(spec)
+	out := option.Wanted(option.Of(v.seen.Cluster))
 	if v.metrics() {
 		out[cephname.Module+"."+cephname.ModuleMetrics] = "on"
 	}

@@ -12,6 +12,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
+	"quarry.storage/quarry/controller/internal/decide/ceph/option"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 )
@@ -188,7 +189,10 @@ func (v *View) configured() metav1.Condition {
 	}
 	var out []string
 	for k, said := range w.Refused {
-		out = append(out, k+": "+said)
+		// Without one of Quarry's own Ceph works as it does by itself, and nobody has anything to correct.
+		if !option.IsOwn(k, option.Of(v.seen.Cluster)) {
+			out = append(out, k+": "+said)
+		}
 	}
 	if slices.Sort(out); len(out) > 0 {
 		return no(t, v1alpha1.ReasonOptionRefused, "Ceph refuses options of the spec: "+backend.Shorten(out, 5))
