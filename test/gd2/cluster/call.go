@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"time"
 )
@@ -41,17 +42,19 @@ type Call struct {
 	N *Node
 	C *Cluster
 
-	life int
+	// client ends when nobody waits for the call any more.
+	client context.Context
+	life   int
 	// queued says that the call waited for the store.
 	queued bool
 }
 
-// Begin starts a call at a server. It returns nil if the server does not run. End has to follow.
-func (w *World) Begin(n *Node) *Call {
+// Begin starts a call at a server. It returns nil if the server does not run. End has to follow. The context ends when the client is gone; the call goes on.
+func (w *World) Begin(ctx context.Context, n *Node) *Call {
 	w.mu.Lock()
 	w.started++
 	for n.frozen {
-		if w.wait(nil, time.Time{}) == ended {
+		if w.wait(ctx, nil, time.Time{}) == ended {
 			w.mu.Unlock()
 			return nil
 		}
@@ -61,7 +64,7 @@ func (w *World) Begin(n *Node) *Call {
 		return nil
 	}
 	w.busy++
-	return &Call{W: w, N: n, C: n.cluster, life: n.life}
+	return &Call{W: w, N: n, C: n.cluster, client: ctx, life: n.life}
 }
 
 // End ends a call.
@@ -101,7 +104,7 @@ func (c *Call) Wait(limit time.Duration, cond func() bool) bool {
 			return cond()
 		}
 		w.busy--
-		why := w.wait(up, until)
+		why := w.wait(c.client, up, until)
 		w.busy++
 		if why == ended {
 			panic(Died{})

@@ -1,9 +1,14 @@
 package cluster
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // wait is a call that lets the World go on.
 type wait struct {
+	// client ends when nobody waits for the call any more.
+	client context.Context
 	// changed is closed when the call has to look again.
 	changed chan struct{}
 	// until is when its time is up. Zero means never.
@@ -25,8 +30,8 @@ const (
 )
 
 // wait gives the World free until it changes, a timer fires, or it ends. The timer fires at the time until; without a timer, both are zero.
-func (w *World) wait(timer <-chan time.Time, until time.Time) wake {
-	one := &wait{changed: w.changed, until: until}
+func (w *World) wait(client context.Context, timer <-chan time.Time, until time.Time) wake {
+	one := &wait{client: client, changed: w.changed, until: until}
 	w.waits[one] = true
 	defer delete(w.waits, one)
 	w.mu.Unlock()

@@ -128,7 +128,7 @@ type Load struct {
 	Begun int
 	// Busy is how many calls neither wait nor have ended. A call whose wait is over is busy, even if it has not been given the processor yet.
 	Busy int
-	// Waiting is how many calls wait for time to pass, or for another call.
+	// Waiting is how many calls with a client wait for time to pass, or for another call.
 	Waiting int
 }
 
@@ -138,9 +138,10 @@ func (w *World) Load() Load {
 	defer w.mu.Unlock()
 	out := Load{Begun: w.started, Busy: w.busy}
 	for one := range w.waits {
-		if one.over(w) {
+		switch {
+		case one.over(w):
 			out.Busy++
-		} else {
+		case one.client.Err() == nil:
 			out.Waiting++
 		}
 	}

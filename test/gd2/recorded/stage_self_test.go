@@ -1,6 +1,7 @@
 package recorded
 
 import (
+	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -17,7 +18,8 @@ func (l lateAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// TestStage_noTimePassesForAnAnswerOnItsWay: the clock of the recordings stands still until the client has what the server has sent.
+// TestStage_noTimePassesForAnAnswerOnItsWay: the clock of the recordings stands still until the client has what the server has sent, also while calls wait whose clients
+// gave up.
 func TestStage_noTimePassesForAnAnswerOnItsWay(t *testing.T) {
 	s := newStage(t, recordedAt, cluster.Config{})
 	s.server(1, "82d3c646-aaee-4bb5-8583-a7154c0859fd", "4f6c539d-1b02-4ff1-9c94-55da0bbbba40", nil).Start()
@@ -25,5 +27,13 @@ func TestStage_noTimePassesForAnAnswerOnItsWay(t *testing.T) {
 	got := s.await(s.send("gd1", http.MethodGet, "/v1/peers", "", nil, client), time.Minute)
 	if got.err != nil || got.status != http.StatusOK || got.took != 0 {
 		t.Errorf("status %d, error %v, after %s: want %d at once", got.status, got.err, got.took, http.StatusOK)
+	}
+	s.world.FreezeStore()
+	if got := s.await(s.send("gd1", http.MethodPost, "/v1/volumes/v/start", "", nil, nil), time.Second); !errors.Is(got.err, errTimeout) {
+		t.Fatalf("status %d, error %v: want none while the store is out of reach", got.status, got.err)
+	}
+	got = s.await(s.send("gd1", http.MethodGet, "/v1/peers", "", nil, client), time.Minute)
+	if got.err != nil || got.status != http.StatusInternalServerError || got.took < 5*time.Second || got.took > 5500*time.Millisecond {
+		t.Errorf("status %d, error %v, after %s: want %d after 5 s", got.status, got.err, got.took, http.StatusInternalServerError)
 	}
 }

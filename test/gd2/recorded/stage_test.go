@@ -167,7 +167,10 @@ func (s *stage) arrive(r *sent) *sent {
 // await lets time pass until an answer is there, and gives up after a time.
 func (s *stage) await(r *sent, limit time.Duration) result {
 	defer r.cancel()
-	for {
+	for deadline := time.Now().Add(patience); ; {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("no time passes: %d requests have no answer, and the servers say %+v", s.open.Load(), s.world.Load())
+		}
 		select {
 		case out := <-r.done:
 			out.took = s.clock.Now().Sub(r.begun)
@@ -184,6 +187,9 @@ func (s *stage) await(r *sent, limit time.Duration) result {
 		s.step(r.begun)
 	}
 }
+
+// patience is how long, by the real clock, an answer may take: some steps for each second of the other one.
+const patience = 5 * time.Minute
 
 var errTimeout = errors.New("no answer")
 
