@@ -187,7 +187,7 @@ func (s *Source) Serves(ctx context.Context, at mount.Point) error {
 }
 
 // stale says what a person does about a mount that the server does not know. While one pod has the volume, or waits for it, the kubelet does not have it unstaged.
-const stale = "its pods get errors from the volume until the server exports the same filesystem again. If the filesystem is there, cordon the node, delete the pods on it " +
+const stale = "its pods get errors from the volume until the server exports the same filesystem again, with the same directory. If both are there, cordon the node, delete the pods on it " +
 	"that use the volume, and those that wait for it, and uncordon the node once they are gone: then the volume is mounted anew"
 
 // Measure reads the usage of a mount, which is that of the whole share.
