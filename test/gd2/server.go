@@ -47,7 +47,7 @@ func (s *Server) Answer(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	c := s.World.Begin(r.Context(), s.Node)
+	c := s.World.BeginFor(r.Context(), s.Node)
 	if c == nil {
 		hangUp(w)
 		return

@@ -49,8 +49,11 @@ type Call struct {
 	queued bool
 }
 
-// Begin starts a call at a server. It returns nil if the server does not run. End has to follow. The context ends when the client is gone; the call goes on.
-func (w *World) Begin(ctx context.Context, n *Node) *Call {
+// Begin starts a call at a server, of a client that stays. It returns nil if the server does not run. End has to follow.
+func (w *World) Begin(n *Node) *Call { return w.BeginFor(context.Background(), n) }
+
+// BeginFor is Begin for a client that may go, which ends the context. The call goes on then.
+func (w *World) BeginFor(ctx context.Context, n *Node) *Call {
 	w.mu.Lock()
 	w.started++
 	for n.frozen {

@@ -120,7 +120,7 @@ func (s *script) xBefore() {
 
 // call does something inside the model, as a call at a server.
 func (s *stage) call(node string, do func(*cluster.Call)) {
-	c := s.world.Begin(s.t.Context(), s.node(node))
+	c := s.world.Begin(s.node(node))
 	defer c.End()
 	do(c)
 }

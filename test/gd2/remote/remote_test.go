@@ -221,7 +221,7 @@ func TestHub_content(t *testing.T) {
 	if w.HealTime() != time.Millisecond {
 		t.Errorf("healing takes %s", w.HealTime())
 	}
-	call := w.Begin(t.Context(), w.Node("a"))
+	call := w.Begin(w.Node("a"))
 	heals, f := volume.Option(call, "v", "cluster/replicate.self-heal-daemon")
 	if call.End(); f != nil || heals.Value != "on" {
 		t.Errorf("%+v, %v", heals, f)

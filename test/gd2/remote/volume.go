@@ -19,7 +19,7 @@ func (h *Hub) write(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such server", http.StatusNotFound)
 		return
 	}
-	c := h.World.Begin(r.Context(), s.Node)
+	c := h.World.BeginFor(r.Context(), s.Node)
 	if c == nil {
 		http.Error(w, "the server does not run", http.StatusGone)
 		return
@@ -139,7 +139,7 @@ func (h *Hub) through(w http.ResponseWriter, r *http.Request, do func(*cluster.C
 		http.Error(w, "no such server", http.StatusNotFound)
 		return
 	}
-	c := h.World.Begin(r.Context(), s.Node)
+	c := h.World.BeginFor(r.Context(), s.Node)
 	if c == nil {
 		http.Error(w, "the server does not run", http.StatusGone)
 		return
