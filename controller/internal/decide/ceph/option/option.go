@@ -61,10 +61,16 @@ func named(set, spec map[string]string) bool {
 	return false
 }
 
-// IsOwn reports whether an option is Quarry's own, and a spec says nothing of it.
-func IsOwn(key string, spec map[string]string) bool {
-	_, theirs := spec[key]
-	return !theirs && slices.ContainsFunc(own, func(set map[string]string) bool { return set[key] != "" })
+// Refused says what Ceph said of each option that it refuses, but for Quarry's own: without one of these Ceph works as it does by itself, and nobody has anything to correct.
+func Refused(refused, spec map[string]string) []string {
+	var out []string
+	for key, said := range refused {
+		if _, theirs := spec[key]; theirs || !slices.ContainsFunc(own, func(set map[string]string) bool { return set[key] != "" }) {
+			out = append(out, key+": "+said)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Differing names each option that is to have another value, with the one that Ceph was told.

@@ -50,8 +50,8 @@ func TestWanted(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 		for key := range got {
-			if _, theirs := tt.spec[key]; IsOwn(key, tt.spec) == theirs {
-				t.Errorf("%s: %s is ours: %t", name, key, !theirs)
+			if _, theirs := tt.spec[key]; len(Refused(map[string]string{key: "no"}, tt.spec)) > 0 != theirs {
+				t.Errorf("%s: that %s is refused is told: %t", name, key, !theirs)
 			}
 		}
 	}

@@ -187,14 +187,7 @@ func (v *View) configured() metav1.Condition {
 	if w == nil || !maps.Equal(v.wantedOptions(), w.Options) {
 		return no(t, v1alpha1.ReasonPending, "Ceph has not been told all options yet.")
 	}
-	var out []string
-	for k, said := range w.Refused {
-		// Without one of Quarry's own Ceph works as it does by itself, and nobody has anything to correct.
-		if !option.IsOwn(k, option.Of(v.seen.Cluster)) {
-			out = append(out, k+": "+said)
-		}
-	}
-	if slices.Sort(out); len(out) > 0 {
+	if out := option.Refused(w.Refused, option.Of(v.seen.Cluster)); len(out) > 0 {
 		return no(t, v1alpha1.ReasonOptionRefused, "Ceph refuses options of the spec: "+backend.Shorten(out, 5))
 	}
 	return yes(t, v1alpha1.ReasonCephConfigured, "Ceph took every option of the spec.")
