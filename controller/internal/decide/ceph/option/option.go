@@ -78,14 +78,14 @@ func Differing(told, want map[string]string) []string {
 	var out []string
 	for key, value := range want {
 		if before, is := told[key]; !is {
-			out = append(out, fmt.Sprintf("%s is to be %q", key, value))
+			out = append(out, fmt.Sprintf("%s is to be %.60q", key, value))
 		} else if before != value {
-			out = append(out, fmt.Sprintf("%s is to be %q, and was %q", key, value, before))
+			out = append(out, fmt.Sprintf("%s is to be %.60q, and was %.60q", key, value, before))
 		}
 	}
 	for key, before := range told {
 		if _, is := want[key]; !is {
-			out = append(out, fmt.Sprintf("%s is to have no value any more, and was %q", key, before))
+			out = append(out, fmt.Sprintf("%s is to have no value any more, and was %.60q", key, before))
 		}
 	}
 	slices.Sort(out)

@@ -25,7 +25,10 @@ import (
 // options has Ceph told its options, those of the spec and Quarry's own, and which modules its managers run, once for each change of them.
 func (v *View) options(p *plan) {
 	want, w := v.wantedOptions(), v.seen.Workloads
-	why := "The options of Ceph changed: " + backend.Shorten(option.Differing(w.Options, want), 5)
+	why := "What is reached of the managers' modules is not what the spec says."
+	if changed := option.Differing(w.Options, want); len(changed) > 0 {
+		why = "The options of Ceph changed: " + backend.Shorten(changed, 5)
+	}
 	if maps.Equal(want, w.Options) && v.metrics() == w.Metrics && (w.Dashboard.Manager == "" || wantsDashboard(v.seen.Cluster)) {
 		if !v.refusedBefore() {
 			return

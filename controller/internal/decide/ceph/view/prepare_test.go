@@ -79,6 +79,7 @@ func TestOptions_modules(t *testing.T) {
 		"both are told":                   {v1alpha1.CephSpec{Dashboard: true, Metrics: true}, Workloads{Options: want, Metrics: true}, []string{"dashboard", "prometheus"}, false},
 		"none is wanted any more":         {v1alpha1.CephSpec{}, Workloads{Options: want, Metrics: true}, nil, true},
 		"the Service of one stayed":       {v1alpha1.CephSpec{}, Workloads{Dashboard: Dashboard{Manager: "x"}}, nil, true},
+		"the Service of one is missing":   {v1alpha1.CephSpec{Dashboard: true, Metrics: true}, Workloads{Options: want}, []string{"dashboard", "prometheus"}, true},
 		"one was refused":                 {v1alpha1.CephSpec{Dashboard: true, Metrics: true}, Workloads{Options: want, Metrics: true, Refused: refused}, []string{"prometheus"}, false},
 		"and nobody knows who has it":     {v1alpha1.CephSpec{Dashboard: true, Metrics: true}, Workloads{Options: want, Metrics: true, Refused: refused}, nil, false},
 		"and all managers have it now":    {v1alpha1.CephSpec{Dashboard: true, Metrics: true}, Workloads{Options: want, Metrics: true, Refused: refused}, []string{"dashboard"}, true},
@@ -90,6 +91,11 @@ func TestOptions_modules(t *testing.T) {
 			(&View{seen: Observation{Cluster: c, Current: true, Workloads: &test.there, Ceph: &Told{Facts: ceph.Facts{Modules: test.modules}}}}).options(&p)
 			if got := len(p.steps) > 0; got != test.step {
 				t.Errorf("Ceph is told: %t", got)
+			}
+			for _, s := range p.steps {
+				if strings.HasSuffix(s.Why, ": ") {
+					t.Errorf("it is told why, and not what: %q", s.Why)
+				}
 			}
 		})
 	}
