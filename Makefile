@@ -20,6 +20,8 @@ BINARIES := agent controller
 RUN ?= .
 SKIP ?=
 LAB_NAME ?= quarry
+# How many Kubernetes nodes a new lab has. All tests need three; TestCephFSRemoveHost takes four.
+LAB_NODES ?= 3
 LAB := bin/lab --name $(LAB_NAME)
 IMAGES := dist/agent.tar dist/controller.tar
 
@@ -114,10 +116,10 @@ dist:
 	mkdir -p dist
 
 # Ceph's daemons, with the options that the tests set, want no more memory than that.
-LAB_UP := $(LAB) up --nodes 3 --disk 2x2G$(if $(filter %-ceph ceph-lab demo-cephfs,$(MAKECMDGOALS)), --memory 1536M)
+LAB_UP := $(LAB) up --nodes $(LAB_NODES) --disk 2x2G$(if $(filter %-ceph ceph-lab demo-cephfs,$(MAKECMDGOALS)), --memory 1536M)
 
 .PHONY: lab
-lab: deps ## Start the lab: three real Kubernetes nodes with two 2 GiB disks each.
+lab: deps ## Start the lab: three real Kubernetes nodes (LAB_NODES=n: n of them) with two 2 GiB disks each.
 	$(LAB_UP)
 
 # A new lab has the images in its nodes from the start: loading them into nodes that run takes many times as long.

@@ -205,7 +205,8 @@ func TestCephFSDeadOSD(t *testing.T) {
 	t.Run("ComesBack", func(t *testing.T) { diskComesBack(t, c, w, fresh) })
 	t.Run("Maintenance", func(t *testing.T) { hostRests(t, c, w, host) })
 	if t.Run("HostLeaves", func(t *testing.T) { hostLeaves(t, c, w, host) }) {
-		t.Run("HostComes", func(t *testing.T) { hostComes(t, c, w, host) })
+		// The clean disk of the parts before becomes an OSD, and the two of the lab. That of the OSD that was given up is left alone.
+		t.Run("HostComes", func(t *testing.T) { hostComes(t, c, w, host, 3) })
 	}
 	w.end(t)
 }

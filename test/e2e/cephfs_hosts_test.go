@@ -34,7 +34,7 @@ func TestCephFSHosts(t *testing.T) {
 	t.Run("Image", func(t *testing.T) { otherImage(t, c, w) })
 	t.Run("MonitorMoves", func(t *testing.T) { monitorMoves(t, c, w) })
 	w.end(t)
-	t.Run("Deleted", func(t *testing.T) { deletedClean(t, c) })
+	t.Run("Deleted", func(t *testing.T) { deletedClean(t, c, nodes...) })
 }
 
 // allUp waits until there is an OSD for each disk of the lab, up and in, and no other one.
@@ -65,11 +65,7 @@ func hostOutOfService(t *testing.T, c *v1alpha1.Cluster, w *writer, host string)
 	if err := kube.Get(t.Context(), client.ObjectKey{Name: host}, n); err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP })
-	if i < 0 {
-		t.Fatalf("%s has no address", host)
-	}
-	address := n.Status.Addresses[i].Address
+	address := addressOf(t, host)
 	const taint = corev1.TaintNodeOutOfService + "=nodeshutdown:NoExecute"
 	lab(t, "node", "kill", host)
 	t.Cleanup(func() {
@@ -259,14 +255,14 @@ func saysWhy(t *testing.T, c *v1alpha1.Cluster, host string) {
 	})
 }
 
-// deletedClean deletes a Cluster and looks at what stays: nothing, on the disks, on the nodes, and in the API.
-func deletedClean(t *testing.T, c *v1alpha1.Cluster) {
+// deletedClean deletes a Cluster of some hosts and looks at what stays: nothing, on the disks, on the nodes, and in the API.
+func deletedClean(t *testing.T, c *v1alpha1.Cluster, hosts ...string) {
 	devices := devicesOf(t, c.Name)
 	if err := kube.Delete(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	waitCephGone(t, c)
-	for _, node := range nodes {
+	for _, node := range hosts {
 		if len(devices[node]) == 0 {
 			t.Errorf("no device was recorded for %s", node)
 		}
@@ -274,8 +270,14 @@ func deletedClean(t *testing.T, c *v1alpha1.Cluster) {
 			noLabel(t, node, device)
 			checkClean(t, node, device)
 		}
-		if out := onNode(t, node, "ls -d /var/lib/quarry-ceph/"+string(c.UID)+" 2>/dev/null || true"); strings.TrimSpace(out) != "" {
-			t.Errorf("data of monitors are left on %s: %s", node, out)
-		}
+		noStore(t, c, node)
+	}
+}
+
+// noStore fails if data of monitors of a Cluster are on a node.
+func noStore(t *testing.T, c *v1alpha1.Cluster, node string) {
+	t.Helper()
+	if out := onNode(t, node, "ls -d /var/lib/quarry-ceph/"+string(c.UID)+" 2>/dev/null || true"); strings.TrimSpace(out) != "" {
+		t.Errorf("data of monitors are left on %s: %s", node, out)
 	}
 }

@@ -20,7 +20,9 @@ func hostLeaves(t *testing.T, c *v1alpha1.Cluster, w *writer, host string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	setHosts(t, c.Name, slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return n == host })...)
+	update(t, c.Name, func(c *v1alpha1.Cluster) {
+		c.Spec.Hosts = slices.DeleteFunc(c.Spec.Hosts, func(h v1alpha1.HostName) bool { return string(h) == host })
+	})
 	said, states := "", []v1alpha1.MemberState(nil)
 	eventually(t, limitCeph, host+" is a member no more", func(ctx context.Context) error {
 		all, err := membersOf(ctx, c.Name)
@@ -57,8 +59,8 @@ func hostLeaves(t *testing.T, c *v1alpha1.Cluster, w *writer, host string) {
 	w.check(t)
 }
 
-// hostComes puts a host on the list that left: all of its disks become OSDs, and a pod on it reads and writes.
-func hostComes(t *testing.T, c *v1alpha1.Cluster, w *writer, host string) {
+// hostComes puts a host on the list: so many of its disks become OSDs, and a pod on it reads and writes.
+func hostComes(t *testing.T, c *v1alpha1.Cluster, w *writer, host string, own int) {
 	before, err := mapOf(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -73,8 +75,6 @@ func hostComes(t *testing.T, c *v1alpha1.Cluster, w *writer, host string) {
 		if err != nil {
 			return err
 		}
-		// The clean disk of the parts before, and the two of the lab. That of the OSD that was given up is left alone.
-		const own = 3
 		up, in := now.count()
 		if m.Spec.Ceph == nil || len(m.Spec.Ceph.OSDs) != own || len(now.OSDs) != len(before.OSDs)+own || up != len(now.OSDs) || in != up {
 			return fmt.Errorf("%s: %s; %d OSDs, %d up, %d in", m.Status.State, m.Status.Message, len(now.OSDs), up, in)
