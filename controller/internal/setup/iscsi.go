@@ -66,20 +66,28 @@ func lunOfMember(o client.Object) []string {
 // The volume group on it has to be seen there: an agent refuses such a disk whatever a person consents to. While the LUN is blank, or carries something
 // else, being shared may be all that keeps a Cluster from it. A record that cannot be read exempts nothing.
 func lunInUse(ctx context.Context, members client.Reader) func(decide.Device) bool {
+	of := iscsiOf(ctx, members)
 	return func(d decide.Device) bool {
-		if d.WWN == "" || !d.RefusedFor(v1alpha1.RefusalOtherNode) && !d.RefusedFor(v1alpha1.RefusalOwned) {
-			return false
+		return (d.RefusedFor(v1alpha1.RefusalOtherNode) || d.RefusedFor(v1alpha1.RefusalOwned)) && of(d) != ""
+	}
+}
+
+// iscsiOf returns a function that names the Iscsi whose Members have a disk on record as its LUN, as "Iscsi san". It is empty for any other disk, and where the records cannot be read.
+func iscsiOf(ctx context.Context, members client.Reader) func(decide.Device) string {
+	return func(d decide.Device) string {
+		if d.WWN == "" {
+			return ""
 		}
 		var found v1alpha1.MemberList
 		err := members.List(ctx, &found, client.MatchingFields{indexMemberLUN: d.WWN}, client.UnsafeDisableDeepCopy)
 		if err != nil {
-			return false
+			return ""
 		}
 		for _, m := range found.Items {
 			if m.Spec.Of.Kind == v1alpha1.KindIscsi && m.Spec.Lun.Serial == d.Serial {
-				return true
+				return m.Spec.Of.Kind + " " + m.Spec.Of.Name
 			}
 		}
-		return false
+		return ""
 	}
 }

@@ -22,7 +22,7 @@ func TestLunInUse(t *testing.T) {
 	}
 	member := func(name, kind, wwid string) *v1alpha1.Member {
 		m := &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		m.Spec.Of.Kind, m.Spec.Lun = kind, &v1alpha1.MemberLun{WWID: wwid, Serial: "s1", Size: 1 << 30}
+		m.Spec.Of, m.Spec.Lun = v1alpha1.MemberOwner{Kind: kind, Name: "san"}, &v1alpha1.MemberLun{WWID: wwid, Serial: "s1", Size: 1 << 30}
 		return m
 	}
 	var failure error
@@ -62,6 +62,9 @@ func TestLunInUse(t *testing.T) {
 		}
 		if got := meant(d); got != c.want {
 			t.Errorf("%s: meant to be shared: %t", name, got)
+		}
+		if of := iscsiOf(t.Context(), reader)(d); c.want && of != "Iscsi san" {
+			t.Errorf("%s: is the LUN of %q", name, of)
 		}
 	}
 }

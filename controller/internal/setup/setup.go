@@ -238,6 +238,7 @@ func reconcilers(ctx context.Context, mgr manager.Manager, cfg Config, keeper *p
 	}
 	nodes := &storagenode.Reconciler{
 		Client: mgr.GetClient(), Records: recorded.api, Pool: pool, Namespaces: agentsIn(cfg.Namespace, cfg.AgentNamespace), Port: cfg.AgentPort,
+		Iscsi: iscsiOf(ctx, mgr.GetClient()),
 	}
 	if err := nodes.SetupWithManager(ctx, mgr, recorded.cached, pool.Changes()); err != nil {
 		return fmt.Errorf("add reconciler of storagenodes: %w", err)

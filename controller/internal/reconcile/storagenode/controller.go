@@ -25,6 +25,7 @@ import (
 // +kubebuilder:rbac:groups=quarry.storage,resources=storagenodes,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=quarry.storage,resources=storagenodes/status,verbs=patch
 // +kubebuilder:rbac:groups=quarry.storage,resources=glusternodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=quarry.storage,resources=members,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",namespace=quarry-system,resources=pods,verbs=get;list;watch
@@ -52,6 +53,8 @@ type Reconciler struct {
 	// Records reads GlusterNodes and their definition from the API server itself (kube.NewGlusterNodeAPI), which SetupWithManager needs. Recorded reads them from a cache; SetupWithManager sets it.
 	Records, Recorded client.Reader
 	Pool              Pool
+	// Iscsi names the Iscsi whose Members have a device on record as its LUN, as "Iscsi san"; empty for any other device. Nil if there is none.
+	Iscsi func(decide.Device) string
 	// Namespaces that agents run in, and the Port they listen on.
 	Namespaces []string
 	Port       int

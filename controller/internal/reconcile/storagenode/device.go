@@ -76,23 +76,40 @@ func look(devices []decide.Device, of owners) view {
 // reserve shows devices that are on record as those of objects which are no storage. Nobody else takes them.
 func (v *view) reserve(n decide.Node, records []disk.Record) {
 	for i := range v.devices {
-		shown := &v.devices[i]
-		d, _ := n.Device("/dev/" + shown.KernelName)
-		at := slices.IndexFunc(records, func(r disk.Record) bool { return r.Is(n.Name, d) })
-		if at < 0 || shown.InUseBy != "" {
-			continue
+		d, _ := n.Device("/dev/" + v.devices[i].KernelName)
+		if at := slices.IndexFunc(records, func(r disk.Record) bool { return r.Is(n.Name, d) }); at >= 0 {
+			v.hold(i, records[at].Holder)
 		}
-		if shown.Available {
-			v.available--
-		}
-		v.inUse++
-		var reasons []string
-		for _, r := range shown.Refusals {
-			reasons = append(reasons, r.Reason)
-		}
-		shown.InUseBy, shown.Available = records[at].Holder, false
-		shown.Verdict = verdict(*shown, backend.Shorten(reasons, maxRefusals))
 	}
+}
+
+// share shows the LUNs that Members of an Iscsi have on record. A LUN is several nodes', and its volume group no node's: neither keeps anybody from it whom it is meant for.
+func (v *view) share(n decide.Node, iscsi func(decide.Device) string) {
+	for i := range v.devices {
+		d, _ := n.Device("/dev/" + v.devices[i].KernelName)
+		if of := iscsi(d); of != "" {
+			v.hold(i, of, v1alpha1.RefusalOtherNode, v1alpha1.RefusalLVM, v1alpha1.RefusalSharedDisk)
+		}
+	}
+}
+
+// hold shows that somebody has a device of whom the device itself does not tell. Refusals that say no more than that are left out.
+func (v *view) hold(i int, holder string, no ...string) {
+	shown := &v.devices[i]
+	if shown.InUseBy != "" {
+		return
+	}
+	if shown.Available {
+		v.available--
+	}
+	v.inUse++
+	var reasons []string
+	shown.Refusals = slices.DeleteFunc(shown.Refusals, func(r v1alpha1.Refusal) bool { return slices.Contains(no, r.Reason) })
+	for _, r := range shown.Refusals {
+		reasons = append(reasons, r.Reason)
+	}
+	shown.InUseBy, shown.Available = holder, false
+	shown.Verdict = verdict(*shown, backend.Shorten(reasons, maxRefusals))
 }
 
 // known reports whether people know a device: disks, and what may be chosen. Volumes, loop devices, partitions and the like are not. A

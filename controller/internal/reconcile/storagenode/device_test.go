@@ -206,7 +206,7 @@ func TestFill_size(t *testing.T) {
 	for name, tt := range sizes() {
 		t.Run(name, func(t *testing.T) {
 			sn := &v1alpha1.StorageNode{}
-			fill(sn, tt.node, owners{"u1": "Cluster fast"}, nil)
+			fill(sn, tt.node, owners{"u1": "Cluster fast"}, nil, nil)
 			if len(sn.Status.Devices) < tt.listed || !strings.Contains(sn.Status.OtherDevices, "1000 lvm, 60 partition") {
 				t.Errorf("%d devices are listed, others %q", len(sn.Status.Devices), sn.Status.OtherDevices)
 			}
@@ -229,7 +229,7 @@ func TestFill_storedSize(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = c.Delete(context.Background(), sn) })
 			after := sn.DeepCopy()
-			fill(after, tt.node, owners{"u1": "Cluster fast"}, nil)
+			fill(after, tt.node, owners{"u1": "Cluster fast"}, nil, nil)
 			if _, err := kube.WriteStatus(t.Context(), c, sn, after); err != nil {
 				t.Fatal(err)
 			}
@@ -276,7 +276,7 @@ func TestFill_unknownGroup(t *testing.T) {
 	sn := &v1alpha1.StorageNode{}
 	n := decide.Node{Agent: decide.AgentUp, Session: time.Now(), Groups: []decide.Group{{Name: "vg", UUID: "U", OwnerUID: "u1", Unknown: true}}}
 	n.Unknown = []decide.UnknownGroup{{Name: "vg", UUID: "U", OwnerUID: "u1", Devices: []string{"/dev/disk/by-id/a"}, Reason: "locked"}}
-	fill(sn, n, owners{"u1": "Cluster fast"}, nil)
+	fill(sn, n, owners{"u1": "Cluster fast"}, nil, nil)
 	c := meta.FindStatusCondition(sn.Status.Conditions, v1alpha1.ConditionReady)
 	const says = "LVM cannot report volume group vg on /dev/disk/by-id/a (locked)"
 	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonVolumeGroupUnknown || c.Message != says || sn.Status.Message != says {
@@ -294,7 +294,7 @@ func TestFill_diedAfterItsIntroduction(t *testing.T) {
 	sn.Status.DeviceCount, sn.Status.Devices = 1, []v1alpha1.NodeDevice{{Path: "/dev/disk/by-id/a"}}
 	sn.Status.GroupCount, sn.Status.Groups = 1, []v1alpha1.NodeVolumeGroup{{Name: "vg", UUID: "U"}}
 	before := sn.Status.DeepCopy()
-	fill(sn, decide.Node{Agent: decide.AgentUnreachable, Problem: "the agent does not answer", AgentVersion: "v1"}, nil, nil)
+	fill(sn, decide.Node{Agent: decide.AgentUnreachable, Problem: "the agent does not answer", AgentVersion: "v1"}, nil, nil, nil)
 	if sn.Status.State != "offline" {
 		t.Errorf("state %s", sn.Status.State)
 	}
@@ -314,7 +314,7 @@ func TestBefore(t *testing.T) {
 		if sn.Status.Devices == nil {
 			records = []disk.Record{{Holder: "GlusterNode g/a", Device: v1alpha1.GlusterDevice{Node: "n1", Serial: "A", Size: 1 << 40}}}
 		}
-		fill(sn, n, owners{"u1": "Cluster fast"}, records)
+		fill(sn, n, owners{"u1": "Cluster fast"}, records, nil)
 		if d := sn.Status.Devices; d[0].InUseBy != "GlusterNode g/a" || d[0].Available || d[1].InUseBy != "Cluster fast" || d[2].InUseBy != "" || !d[2].Available {
 			t.Errorf("%+v", d)
 		}
@@ -336,5 +336,36 @@ func TestView_reserve(t *testing.T) {
 	}
 	if want := []string{"in use by GlusterNode g/a", "in use by GlusterNode g/b; LVMPhysicalVolume", "available"}; !slices.Equal(got, want) || v.available != 1 || v.inUse != 2 || v.devices[0].Available {
 		t.Errorf("%q, %d available, %d in use", got, v.available, v.inUse)
+	}
+}
+
+// TestView_share: the LUN of an Iscsi is in use by it, whatever is on it already. What is on it that the Iscsi did not put there is said as well.
+func TestView_share(t *testing.T) {
+	lun := func(name string, reasons ...string) decide.Device {
+		d := decide.Device{Path: "/dev/disk/by-id/" + name, KernelName: name, Type: "disk", WWN: "0x6001405", Serial: "A", Transport: "iscsi", Digest: "seen"}
+		for _, r := range reasons {
+			d.Refusals = append(d.Refusals, v1alpha1.Refusal{Reason: r, Message: "It is."})
+		}
+		return d
+	}
+	other := lun("sdd")
+	other.Serial = "B"
+	n := decide.Node{Name: "n1", Session: time.Now(), Devices: []decide.Device{
+		lun("sda"), lun("sdb", v1alpha1.RefusalOtherNode, v1alpha1.RefusalLVM), lun("sdc", v1alpha1.RefusalFilesystem, v1alpha1.RefusalSharedDisk), other, device("sde", "disk"),
+	}}
+	sn := &v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	fill(sn, n, nil, nil, func(d decide.Device) string {
+		if d.WWN == "0x6001405" && d.Serial == "A" {
+			return "Iscsi san"
+		}
+		return ""
+	})
+	var got []string
+	for _, d := range sn.Status.Devices {
+		got = append(got, d.Verdict)
+	}
+	want := []string{"in use by Iscsi san", "in use by Iscsi san", "in use by Iscsi san; Filesystem", "available on request: attached over iscsi", "available"}
+	if d := sn.Status.Devices; !slices.Equal(got, want) || sn.Status.AvailableCount != 2 || sn.Status.InUseCount != 3 || len(d[1].Refusals) != 0 || len(d[2].Refusals) != 1 {
+		t.Errorf("%q, %d available, %d in use, %+v", got, sn.Status.AvailableCount, sn.Status.InUseCount, sn.Status.Devices)
 	}
 }

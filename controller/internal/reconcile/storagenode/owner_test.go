@@ -26,7 +26,7 @@ func (s *suite) manage(changed <-chan string) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	r := &Reconciler{Client: mgr.GetClient(), Records: mgr.GetAPIReader(), Pool: s.pool, Namespaces: []string{namespace}, Port: s.r.Port}
+	r := &Reconciler{Client: mgr.GetClient(), Records: mgr.GetAPIReader(), Pool: s.pool, Namespaces: []string{namespace}, Port: s.r.Port, Iscsi: s.r.Iscsi}
 	if err := r.SetupWithManager(ctx, mgr, mgr.GetCache(), changed); err != nil {
 		t.Fatal(err)
 	}
@@ -85,4 +85,38 @@ func TestManager_devicesOfAStorage(t *testing.T) {
 	if !strings.Contains(sn.Status.Groups[0].Owner, "does not exist any more") {
 		t.Errorf("%+v", sn.Status.Groups)
 	}
+}
+
+// TestManager_lunOfAnIscsi checks that a disk is in use as soon as a Member has it on record as its LUN, and free again once the Member is gone: the agent reports nothing new then.
+func TestManager_lunOfAnIscsi(t *testing.T) {
+	s := newSuite(t)
+	s.r.Iscsi = func(d decide.Device) string {
+		var all v1alpha1.MemberList
+		if err := s.client.List(t.Context(), &all); err != nil || len(all.Items) == 0 || d.KernelName != "sda" {
+			return ""
+		}
+		return "Iscsi san"
+	}
+	changed := make(chan string)
+	s.manage(changed)
+	until := func(want string) {
+		t.Helper()
+		await(t, want, func() bool {
+			sn := s.get()
+			return sn != nil && len(sn.Status.Devices) == 2 && sn.Status.Devices[0].Verdict == want
+		})
+	}
+	s.startPod()
+	await(t, "the agent answers", func() bool { return s.pool.Node("n1").Up() })
+	changed <- "n1"
+	until("available")
+	m := &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: "san.n1"}}
+	m.Spec.Of, m.Spec.Node = v1alpha1.MemberOwner{Kind: v1alpha1.KindIscsi, Name: "san", UID: "u1"}, "n1"
+	m.Spec.Lun = &v1alpha1.MemberLun{WWID: "naa.6001405", Serial: "A", Size: 1 << 30}
+	s.create(m)
+	until("in use by Iscsi san")
+	if err := s.client.Delete(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	until("available")
 }

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -36,6 +37,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, rec
 			return requests(agentpod.NodesOf(o))
 		})).
 		WatchesRawSource(kube.Later(recorded, r.Records, &v1alpha1.GlusterNodeList{}, &v1alpha1.GlusterNode{}, handler.EnqueueRequestsFromMapFunc(r.recorded), predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.Member{}, handler.EnqueueRequestsFromMapFunc(lunHost), builder.WithPredicates(lunOnRecord)).
 		WatchesRawSource(kube.Changes(changed, 0, func(_ context.Context, node string) []reconcile.Request { return requests([]string{node}) })).
 		WithOptions(kube.Options(8))
 	// Devices are shown with the name of the storage that they belong to, or with the news that it is gone.
@@ -58,6 +60,28 @@ func (r *Reconciler) recorded(_ context.Context, o client.Object) []reconcile.Re
 		hosts = append(hosts, string(d.Node))
 	}
 	return requests(hosts)
+}
+
+// lunOnRecord lets Members through whose LUN comes on record, or goes with them.
+var lunOnRecord = predicate.Funcs{
+	CreateFunc:  func(e event.CreateEvent) bool { return hasLUN(e.Object) },
+	UpdateFunc:  func(e event.UpdateEvent) bool { return hasLUN(e.ObjectOld) != hasLUN(e.ObjectNew) },
+	DeleteFunc:  func(e event.DeleteEvent) bool { return hasLUN(e.Object) },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
+func hasLUN(o client.Object) bool {
+	m, ok := o.(*v1alpha1.Member)
+	return ok && m.Spec.Lun != nil
+}
+
+// lunHost returns the node of a Member with a LUN.
+func lunHost(_ context.Context, o client.Object) []reconcile.Request {
+	m, ok := o.(*v1alpha1.Member)
+	if !ok {
+		return nil
+	}
+	return requests([]string{string(m.Spec.Node)})
 }
 
 func requests(nodes []string) []reconcile.Request {

@@ -34,7 +34,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, sn *v1alpha1.StorageNode, 
 		logf.FromContext(ctx).Error(err, "Failed to read which devices are on record, showing those of before", "storageNode", klog.KObj(sn))
 	}
 	after := sn.DeepCopy()
-	fill(after, n, of, records)
+	fill(after, n, of, records, r.Iscsi)
 	recordDevices(after)
 	_, err = kube.WriteStatus(ctx, r.Client, sn, after)
 	return err
@@ -68,7 +68,7 @@ func (r *Reconciler) owners(ctx context.Context) (owners, error) {
 }
 
 // fill computes the status. While it is too early to say whether the agent is up, what was reported before stands.
-func fill(sn *v1alpha1.StorageNode, n decide.Node, of owners, records []disk.Record) {
+func fill(sn *v1alpha1.StorageNode, n decide.Node, of owners, records []disk.Record, iscsi func(decide.Device) string) {
 	s := &sn.Status
 	s.ObservedGeneration = sn.Generation
 	if n.Agent == decide.AgentConnecting && len(s.Conditions) > 0 {
@@ -94,6 +94,9 @@ func fill(sn *v1alpha1.StorageNode, n decide.Node, of owners, records []disk.Rec
 	s.AgentVersion, s.KernelRelease, s.LVMVersion = n.AgentVersion, n.KernelRelease, n.LVMVersion
 	v := look(n.Devices, of)
 	v.reserve(n, records)
+	if iscsi != nil {
+		v.share(n, iscsi)
+	}
 	s.Devices, s.OtherDevices = v.devices, v.summary()
 	s.DeviceCount, s.AvailableCount, s.InUseCount = int32(v.total), int32(v.available), int32(v.inUse)
 	s.Groups, s.GroupCount = groupsOf(n, of), int32(len(n.Groups)+len(n.OtherNodes))
