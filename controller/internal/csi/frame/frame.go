@@ -62,7 +62,8 @@ type driver struct {
 	attacher  Attacher
 	locks     *csirpc.Locks
 	// persistent are the PersistentVolumes of the driver as the cache has them, live those that the API server has.
-	persistent, live PersistentVolumes
+	persistent PersistentVolumes
+	live       *latest
 	// contents are its VolumeSnapshotContents.
 	contents SnapshotContents
 }
@@ -72,7 +73,7 @@ func New(cfg Config, d Driver, b Backend) *Server {
 	s := &Server{
 		cfg: cfg, pause: sweepPause, driver: driver{
 			Driver: d, backend: b, locks: &csirpc.Locks{}, persistent: PersistentVolumes{Reader: cfg.Reader, Driver: d.Name},
-			live:     PersistentVolumes{Reader: cfg.Live, Driver: d.Name},
+			live:     newLatest(PersistentVolumes{Reader: cfg.Live, Driver: d.Name}),
 			contents: SnapshotContents{Reader: cfg.Live, Driver: d.Name},
 		},
 		calls: csirpc.Calls{

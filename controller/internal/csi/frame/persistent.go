@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -64,24 +65,61 @@ func (p PersistentVolumes) All(ctx context.Context) ([]*corev1.PersistentVolume,
 
 // removable refuses the removal of a volume that several PersistentVolumes stand for: the others would lose what they stand for. A cache may not have one
 // that was made a moment ago, so the API server has the last word: live asks it.
-func (p PersistentVolumes) removable(ctx context.Context, handle string, live PersistentVolumes) error {
+func (p PersistentVolumes) removable(ctx context.Context, handle string, live *latest) error {
 	volumes, err := p.With(ctx, handle)
 	if err == nil && len(volumes) < 2 {
-		if volumes, err = live.All(ctx); err != nil {
+		if volumes, err = live.all(ctx); err != nil {
 			return fmt.Errorf("volume %s stays until it is known which PersistentVolumes stand for it: %w", handle, err)
 		}
-		// The API server has no index by handle.
-		volumes = slices.DeleteFunc(volumes, func(v *corev1.PersistentVolume) bool { return v.Spec.CSI.VolumeHandle != handle })
 	}
-	if err != nil || len(volumes) < 2 {
+	if err != nil {
 		return err
 	}
-	names := make([]string, 0, len(volumes))
+	var names []string
 	for _, v := range volumes {
-		names = append(names, v.Name)
+		// The API server has no index by handle.
+		if v.Spec.CSI.VolumeHandle == handle {
+			names = append(names, v.Name)
+		}
+	}
+	if len(names) < 2 {
+		return nil
 	}
 	return volume.Refuse(volume.Precondition, "PersistentVolumes %s all stand for volume %s: it is removed once a single one is left. "+
 		"To delete the others alone, set their persistentVolumeReclaimPolicy to Retain", backend.Shorten(names, 10), handle)
+}
+
+// latest reads all PersistentVolumes of a driver from the API server. Those who ask at the same time share a list, as there may be many, and many of them may be deleted at a time.
+type latest struct {
+	of PersistentVolumes
+	// lists under way, of which the one that has the token in reading asks the API server.
+	lists   singleflight.Group
+	reading chan struct{}
+}
+
+func newLatest(of PersistentVolumes) *latest {
+	return &latest{of: of, reading: make(chan struct{}, 1)}
+}
+
+// all returns them from a list that began after the call. What it returns is others' as well, and must not be changed.
+func (l *latest) all(ctx context.Context) ([]*corev1.PersistentVolume, error) {
+	list := l.lists.DoChan("", func() (any, error) {
+		l.reading <- struct{}{}
+		defer func() { <-l.reading }()
+		// Whoever asks from now on gets the next list: this one may lack what was made by then.
+		l.lists.Forget("")
+		// It is not only the first one's who asked, who may give up.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest)
+		defer cancel()
+		return l.of.All(ctx)
+	})
+	select {
+	case <-ctx.Done():
+		return nil, fmt.Errorf("list PersistentVolumes: %w", ctx.Err())
+	case r := <-list:
+		volumes, _ := r.Val.([]*corev1.PersistentVolume)
+		return volumes, r.Err
+	}
 }
 
 func (p PersistentVolumes) list(ctx context.Context, options ...client.ListOption) ([]*corev1.PersistentVolume, error) {
