@@ -196,6 +196,7 @@ func TestCephFSDeadOSD(t *testing.T) {
 	}
 	t.Run("Shared", func(t *testing.T) { shareVolume(t, c) })
 	t.Run("SnapshotsAndClones", func(t *testing.T) { copiesGoTheirWays(t, c) })
+	t.Run("Limits", func(t *testing.T) { volumeLimits(t, c) })
 	w := keepWriting(t, c, nodes[0], nodes[1])
 
 	t.Run("Metrics", func(t *testing.T) { metricsServed(t, c) })

@@ -35,8 +35,9 @@ func hostLeaves(t *testing.T, c *v1alpha1.Cluster, w *writer, host string) {
 					said = m.Status.Message
 					t.Logf("%s: %s", m.Status.State, said)
 				}
-				// The removal is asked for once its delay of nothing is over.
-				if m.Status.State != "online" && m.Status.State != "quiesced" && !slices.Contains(states, m.Status.State) {
+				// The removal is asked for once its delay of nothing is over. From then on each change counts.
+				asked := len(states) > 0 || m.Status.State != "online" && m.Status.State != "quiesced"
+				if asked && (len(states) == 0 || states[len(states)-1] != m.Status.State) {
 					states = append(states, m.Status.State)
 				}
 				return fmt.Errorf("%s: %s", m.Status.State, said)
