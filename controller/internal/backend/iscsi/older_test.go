@@ -88,7 +88,13 @@ func TestObserve_olderOnOneWay(t *testing.T) {
 			if r := w.last.(*iscsi.View).Seen().Reading; r.Known != c.known {
 				t.Errorf("%+v", r)
 			}
-			ready := meta.FindStatusCondition(w.last.Whole(nil).Facts, v1alpha1.ConditionLunReady)
+			facts := w.last.Whole(nil).Facts
+			// What the writer does not see, another one may: then it is known which volumes there are.
+			present := meta.FindStatusCondition(facts, v1alpha1.ConditionVolumesPresent)
+			if present == nil || (present.Status == metav1.ConditionTrue) != c.known || !c.known && (present.Status != metav1.ConditionUnknown || !strings.Contains(present.Message, c.says[0])) {
+				t.Errorf("%+v", present)
+			}
+			ready := meta.FindStatusCondition(facts, v1alpha1.ConditionLunReady)
 			if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != v1alpha1.ReasonGroupUnreadable {
 				t.Fatalf("%+v", ready)
 			}

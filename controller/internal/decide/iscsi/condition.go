@@ -90,6 +90,8 @@ func (v *View) lunReady(hosts []backend.HostHealth) metav1.Condition {
 		return no(t, v1alpha1.ReasonDeleting, "A person gave the LUN up: what is on it stays.")
 	case v.removed():
 		return no(t, v1alpha1.ReasonDeleting, "The volume group is removed.")
+	case !r.Known && v.rec.group != "" && r.Older != "":
+		return no(t, v1alpha1.ReasonGroupUnreadable, "Nothing is changed on the LUN: "+r.Older)
 	case !r.Known && v.rec.group != "" && r.Problem != "":
 		return v.keep(no(t, v1alpha1.ReasonGroupUnreadable, "The volume group cannot be read: "+r.Problem))
 	case !r.Known:

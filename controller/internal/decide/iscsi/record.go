@@ -99,6 +99,10 @@ func (v *View) volumesOfGroup() metav1.Condition {
 func (v *View) volumesPresent() metav1.Condition {
 	const t = v1alpha1.ConditionVolumesPresent
 	g := v.group()
+	if r := v.seen.Reading; g == nil && r.Older != "" {
+		// What was said was said of what is not on the LUN any more.
+		return backend.Condition(t, metav1.ConditionUnknown, v1alpha1.ReasonGroupUnreadable, "Which volumes are on the LUN is not known: "+r.Older)
+	}
 	if g == nil {
 		// The condition LunReady says why there is none. What was said of volumes stands.
 		if c := meta.FindStatusCondition(v.seen.Iscsi.Status.Conditions, t); c != nil {
