@@ -81,7 +81,9 @@ func PlanUpkeep(w Upkeep, f Facts) Plan {
 	}
 	i := slices.IndexFunc(servers, func(d Daemon) bool { return d.Active && w.maintained(w.Servers[d.Name]) })
 	switch {
-	case i < 0 || !another:
+	case i < 0:
+	case !another:
+		p.wait("Metadata server %s on %s serves, whose host is in maintenance, and none stands by on another host that stays: volumes hang from when %[2]s is off until it is back. With spec.ceph.mds: 2 one stands by.", servers[i].Name, w.Servers[servers[i].Name])
 	case resting:
 		// Ceph chooses which one serves, and may choose that one, and then the first one again.
 		p.wait("Metadata server %s on %s serves, whose host is in maintenance, and so is that of one that stands by: Ceph may choose either. Take one of these hosts out of maintenance, or expect that volumes pause when %[2]s is off.", servers[i].Name, w.Servers[servers[i].Name])
