@@ -1,7 +1,10 @@
 // Package doctor says what a node lacks for each storage type, and what to do about it. It is pure: what was seen of the node goes in, findings come out.
 package doctor
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Level says how much a finding matters.
 type Level int
@@ -59,10 +62,19 @@ func Judge(f Facts, types []string) []Finding {
 			r.part(f, "nfsv4", Problem, "the NFS client")
 		case Ceph:
 			r.part(f, "ceph", Problem, "the client of CephFS")
+			r.mounts(f)
 			r.part(f, "dm_crypt", Notice, "the encryption of disks that spec.ceph.encrypted asks for")
 		}
 	}
 	return r.findings
+}
+
+// mounts tells of a kernel that may not mount volumes of Ceph: Linux takes the filesystem and the monitors of a mount as the agent names them since 5.17.
+func (r *report) mounts(f Facts) {
+	var major, minor int
+	if n, _ := fmt.Sscanf(f.Release, "%d.%d", &major, &minor); n == 2 && (major < 5 || major == 5 && minor < 17) {
+		r.say(Notice, fmt.Sprintf("Kernel %s mounts volumes of Ceph only if its maker gave it the client of Linux 5.17 or later.", f.Release), "Have a pod use a volume there before you rely on it.")
+	}
 }
 
 // Works reports whether nothing is missing or unknown.

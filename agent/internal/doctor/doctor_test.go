@@ -26,6 +26,10 @@ func TestJudge(t *testing.T) {
 	if got := Judge(sound(), Types); !Works(got) || slices.ContainsFunc(got, func(f Finding) bool { return f.Level != Good }) {
 		t.Errorf("a node that lacks nothing: %v", got)
 	}
+	enough := sound()
+	if enough.Release = "5.17"; slices.ContainsFunc(Judge(enough, Types), func(f Finding) bool { return f.Level != Good }) {
+		t.Errorf("a kernel that is new enough: %v", Judge(enough, Types))
+	}
 	for _, c := range []struct {
 		what  string
 		spoil func(f *Facts)
@@ -36,6 +40,7 @@ func TestJudge(t *testing.T) {
 		{"no initiator in the kernel", func(f *Facts) { f.Parts["iscsi_tcp"] = Part{} }, Iscsi, Problem, "no iSCSI initiator (iscsi_tcp)"},
 		{"nobody can tell", func(f *Facts) { f.Parts["nfsv4"] = Part{Unread: "no modprobe"} }, Nfs, Unknown, "no modprobe"},
 		{"a part that was not looked at", func(f *Facts) { delete(f.Parts, "ceph") }, Ceph, Problem, "no client of CephFS"},
+		{"an old kernel", func(f *Facts) { f.Release = "5.15.0-91-generic" }, Ceph, Notice, "Kernel 5.15.0-91-generic mounts volumes of Ceph only if"},
 		{"no encryption of disks", func(f *Facts) { f.Parts["dm_crypt"] = Part{} }, Ceph, Notice, "encryption of disks"},
 		{"nobody can tell of encryption", func(f *Facts) { f.Parts["dm_crypt"] = Part{Unread: "no modprobe"} }, Ceph, Notice, "no modprobe"},
 		{"no thin pools", func(f *Facts) { f.Parts["dm_thin_pool"] = Part{} }, Lvm, Notice, "thin pools"},

@@ -23,6 +23,9 @@ func Source(user, fsid, filesystem, path string) string {
 // parameter is one option, as fsconfig takes it; a flag has no value.
 type parameter struct{ key, value string }
 
+// since says which kernels take an option that not all do.
+var since = map[string]string{"source": " in this form, as Linux 5.17 and later do", "mon_addr": ", as Linux 5.17 and later do"}
+
 // parameters are what fsconfig is given. Data are checked on their way, and encrypted where the daemons ask for that.
 func parameters(a Attachment) []parameter {
 	out := []parameter{
@@ -71,7 +74,7 @@ func mount(a Attachment) (root int, err error) {
 			err = unix.FsconfigSetString(context, p.key, p.value)
 		}
 		if err != nil {
-			return -1, fmt.Errorf("%w: it does not take the option %s: %w%s", ErrKernel, p.key, err, fslog.Read(context))
+			return -1, fmt.Errorf("%w: it does not take the option %s%s: %w%s", ErrKernel, p.key, since[p.key], err, fslog.Read(context))
 		}
 	}
 	if err := unix.FsconfigCreate(context); err != nil {
