@@ -12,6 +12,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/ceph/option"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
 )
 
 // Machine is what is known of a host.
@@ -63,6 +64,16 @@ func Memory(m Machine, needs []Need) Refusal {
 	default:
 		return Refusal{v1alpha1.ReasonTooLittleMemory, fmt.Sprintf("has too little memory: its daemons need %s (%s), and pods can have %s there", decide.Bytes(total), list, decide.Bytes(m.MemoryBytes))}
 	}
+}
+
+// Port refuses a monitor for a host that has one of another Ceph cluster, by the Members of the others: both would listen on one port.
+func Port(node string, others []*v1alpha1.Member) Refusal {
+	for _, m := range others {
+		if string(m.Spec.Node) == node && m.Spec.Ceph != nil && m.Spec.Ceph.Monitor != nil {
+			return Refusal{v1alpha1.ReasonHostConflict, fmt.Sprintf("has a monitor of %s %s, and room for one (port %d)", m.Spec.Of.Kind, m.Spec.Of.Name, cephname.PortMonitor)}
+		}
+	}
+	return Refusal{}
 }
 
 // official is the repository of the images that the Ceph project builds, and built are what it builds them for.

@@ -93,3 +93,21 @@ func TestAllowedDrift(t *testing.T) {
 		}
 	}
 }
+
+// TestPort: the monitors of two Ceph clusters have hosts of their own.
+func TestPort(t *testing.T) {
+	member := func(of, node string, monitor bool) *v1alpha1.Member {
+		m := &v1alpha1.Member{}
+		m.Spec.Of, m.Spec.Node, m.Spec.Ceph = v1alpha1.MemberOwner{Kind: "Cluster", Name: of}, v1alpha1.HostName(node), &v1alpha1.MemberCeph{}
+		if monitor {
+			m.Spec.Ceph.Monitor = &v1alpha1.MemberMonitor{Name: "a", Address: "10.0.0.1"}
+		}
+		return m
+	}
+	others := []*v1alpha1.Member{member("one", "n1", true), member("one", "n2", false), {}}
+	for node, want := range map[string]string{"n1": "has a monitor of Cluster one, and room for one (port 3300)", "n2": "", "n3": ""} {
+		if got := Port(node, others); got.Message != want || got.IsZero() != (want == "") {
+			t.Errorf("%s: %+v", node, got)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -58,7 +59,7 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 		return !slices.ContainsFunc(taken, func(x decide.Device) bool { return x.KernelName == d.KernelName })
 	})
 	// Before the host can run the daemons nothing is wiped, and nothing is put on record.
-	if no := v.unableToTake(m.Node, len(taken)); !no.IsZero() {
+	if no := v.unable(m.Node, map[string]int{cephname.DaemonOSD: len(taken)}); len(taken) > 0 && !no.IsZero() {
 		h.Finding, h.Wake = backend.Finding{Kind: backend.Bad, Reason: no.Reason, Message: no.Message}, choice.Wake
 		return nil
 	}
@@ -197,28 +198,20 @@ func (v *View) elsewhere(host string) func(string) bool {
 	}
 }
 
-// unableToTake says why a host cannot run so many OSDs more, of the disks that it is to take.
-func (v *View) unableToTake(node string, n int) preflight.Refusal {
-	if n == 0 {
-		return preflight.Refusal{}
-	}
-	return v.unable(node, map[string]int{cephname.DaemonOSD: n})
-}
-
 // unable says why a host cannot run more daemons, so many of each kind. The memory that counts is that of all daemons which run there then, and of one of each kind of which
 // the Cluster has too few: it may come there.
 func (v *View) unable(node string, more map[string]int) preflight.Refusal {
-	own, pods := v.seen.Machines[node], v.pods()
-	if no := preflight.Platform(own, pods.Image); !no.IsZero() {
-		return no
-	}
-	others := map[string]preflight.Machine{}
+	own, pods, others := v.seen.Machines[node], v.pods(), map[string]preflight.Machine{}
 	for name, m := range v.seen.Machines {
 		if h := v.member(name); h != nil && h.DeletionTimestamp.IsZero() {
 			others[name] = m
 		}
 	}
-	if no := preflight.Clocks(node, others, preflight.Allowed(v.wantedOptions())); !no.IsZero() {
+	no := cmp.Or(preflight.Platform(own, pods.Image), preflight.Clocks(node, others, preflight.Allowed(v.wantedOptions())))
+	if more[cephname.DaemonMonitor] > 0 {
+		no = cmp.Or(no, preflight.Port(node, v.seen.World.OtherMembers))
+	}
+	if !no.IsZero() {
 		return no
 	}
 	// One that is given up counts as long as its pod is there: Kubernetes keeps the memory for it.
@@ -288,10 +281,14 @@ func (v *View) tellUnable(p *plan, hosts []ceph.Host) {
 		if h.Leaving {
 			continue
 		}
-		if h.Serving && slices.ContainsFunc(kinds, func(kind string) bool { return !v.has(h.Name, kind) }) {
-			if no := v.unable(h.Name, nil); !no.IsZero() {
-				p.wait("Host %s %s.", h.Name, no.Message)
+		lacks := map[string]int{}
+		for _, kind := range kinds {
+			if h.Serving && !v.has(h.Name, kind) {
+				lacks[kind] = 1
 			}
+		}
+		if no := v.unable(h.Name, lacks); len(lacks) > 0 && !no.IsZero() {
+			p.wait("Host %s %s.", h.Name, no.Message)
 		}
 		for _, text := range v.seen.Workloads.Stuck[h.Name] {
 			p.wait("On host %s %s", h.Name, text)

@@ -13,6 +13,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
+	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 )
@@ -37,10 +38,16 @@ func TestHealthy(t *testing.T) {
 		"an error":                      {"HEALTH_ERR", []string{keys}, metav1.ConditionFalse, v1alpha1.ReasonCephError},
 		"a table's number that is none": {"HEALTH_WARN", []string{"POOL_PG_NUM_NOT_POWER_OF_TWO: 2 pool(s) have non-power-of-two pg_num"}, metav1.ConditionFalse, v1alpha1.ReasonCephWarning},
 		"nothing said":                  {"", nil, metav1.ConditionUnknown, v1alpha1.ReasonPending},
+		"none stands by":                {"HEALTH_WARN", []string{"MDS_INSUFFICIENT_STANDBY: insufficient standby MDS daemons available"}, metav1.ConditionFalse, v1alpha1.ReasonCephWarning},
+		"none was asked for":            {"HEALTH_WARN", []string{"MDS_INSUFFICIENT_STANDBY: insufficient standby MDS daemons available"}, metav1.ConditionTrue, v1alpha1.ReasonCephHealthy},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			v := &View{seen: Observation{Cluster: &v1alpha1.Cluster{}, Current: true, Ceph: &Told{Health: test.health, Checks: test.checks}}}
+			c := &v1alpha1.Cluster{}
+			if name == "none was asked for" {
+				c.Spec.Ceph = &v1alpha1.CephSpec{MDS: 1}
+			}
+			v := &View{seen: Observation{Cluster: c, Current: true, Ceph: &Told{Health: test.health, Checks: test.checks}}}
 			if got := v.healthy(); got.Status != test.want || got.Reason != test.reason {
 				t.Errorf("got %+v", got)
 			}
@@ -92,6 +99,14 @@ func TestWhole_failing(t *testing.T) {
 		copies := func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionCopiesSafe }
 		if w.Failing != tt.want || !slices.ContainsFunc(w.Risks, copies) || slices.ContainsFunc(w.Warnings, copies) {
 			t.Errorf("%s: failing %t, risks %+v", name, w.Failing, w.Risks)
+		}
+		// A host that is bad as well, as the one whose monitor is silent, makes a failure of what is not made yet alone.
+		gone := backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonAgentUnreachable, Message: "its agent does not answer"}
+		phase := backend.Summary{
+			Profile: Profile(), Whole: w, Class: backend.Class{Exists: true}, Driver: backend.DriverState{Exists: true, Ready: true}, Hosts: []backend.HostHealth{{Node: "n1", Decided: backend.Host{Finding: gone}}},
+		}.Phase()
+		if made := noted.Is(o.Cluster, v1alpha1.AnnotationCephServed); (phase == v1alpha1.PhaseFailed) != (tt.want || !made) || phase != v1alpha1.PhaseFailed && phase != v1alpha1.PhaseWarning {
+			t.Errorf("%s: phase %s", name, phase)
 		}
 	}
 }
