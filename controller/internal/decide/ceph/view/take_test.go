@@ -219,6 +219,26 @@ func TestWhole_unable(t *testing.T) {
 	}
 }
 
+// TestWhole_besideMonitor: a host that has a monitor of another Cluster gets all daemons but a monitor, and that is told.
+func TestWhole_besideMonitor(t *testing.T) {
+	for _, beside := range []bool{false, true} {
+		o := joined(v1alpha1.ClusterSpec{})
+		o.World.Members[0].Spec.Ceph.Monitor = nil
+		other := o.World.Members[0].DeepCopy()
+		other.Name, other.Spec.Of = "other.n1", v1alpha1.MemberOwner{Kind: v1alpha1.KindCluster, Name: "other", UID: "u-other"}
+		if beside {
+			other.Spec.Ceph.Monitor = &v1alpha1.MemberMonitor{Name: "a", Address: "10.0.0.1"}
+		}
+		o.World.OtherMembers = append(o.World.OtherMembers, other)
+		v := New(o)
+		told := slices.Contains(v.plan.waits, "Host n1 has a monitor of Cluster other, and room for one (port 3300).")
+		monitor, manager := v.able(v.hosts(), cephname.DaemonMonitor)[0].Unable, v.able(v.hosts(), cephname.DaemonManager)[0].Unable
+		if monitor != beside || manager || told != beside {
+			t.Errorf("beside a monitor %t: unable to run a monitor %t, a manager %t; %q", beside, monitor, manager, v.plan.waits)
+		}
+	}
+}
+
 // TestTake_namedAndTaken: a disk that the spec names, and that is an OSD by now, is not missed.
 func TestTake_namedAndTaken(t *testing.T) {
 	for path, missed := range map[v1alpha1.DevicePath]bool{"/dev/sdb": false, "/dev/gone": true} {
