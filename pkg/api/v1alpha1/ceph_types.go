@@ -194,6 +194,9 @@ type CephOSDs struct {
 	In int32 `json:"in"`
 }
 
+// MaxMemberOSDs is the number of OSDs that a member has at most.
+const MaxMemberOSDs = 64
+
 // MemberCeph is the record of a member of a Cluster of type cephfs.
 //
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.osds) || oldSelf.osds.all(o, o.purged || (has(self.osds) && self.osds.exists(n, n.uuid == o.uuid)))",message="an OSD stays on record until it is purged"

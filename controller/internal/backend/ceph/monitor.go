@@ -2,15 +2,18 @@ package ceph
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	decideceph "quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/cephpod"
 	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
+	"quarry.storage/quarry/controller/internal/decide/ceph/preflight"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
 	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
@@ -25,17 +28,24 @@ func (b *Backend) startMonitor(ctx context.Context, s view.Step) error {
 	if err := b.mayStart(ctx, s); err != nil {
 		return err
 	}
+	begun := false
 	err := b.member(ctx, s, func(r *v1alpha1.MemberCeph) error {
 		if r.Monitor != nil && r.Monitor.Name != s.Daemon.ID {
 			return passing("member %s has monitor %s", s.Member, r.Monitor.Name)
 		}
-		if r.Monitor == nil {
+		if begun = r.Monitor == nil; begun {
 			r.Monitor = &v1alpha1.MemberMonitor{Name: s.Daemon.ID, Address: s.Daemon.Address}
 		}
 		return nil
 	})
 	if err != nil {
 		return err
+	}
+	if begun {
+		// Another Cluster may have put one on record since. Of two that see each other neither stays.
+		if err := b.portFree(ctx, s); err != nil {
+			return errors.Join(err, b.member(ctx, s, func(r *v1alpha1.MemberCeph) error { r.Monitor = nil; return nil }))
+		}
 	}
 	c, err := b.cluster(ctx, s)
 	if err != nil {
@@ -73,12 +83,33 @@ func (b *Backend) mayStart(ctx context.Context, s view.Step) error {
 	if mine {
 		return nil
 	}
+	if err := b.portFree(ctx, s); err != nil {
+		return err
+	}
 	// A workload or the quorum may know of more names than the records.
 	number := cephname.Number(s.Daemon.ID)
 	if number < noted.MonitorsMade(c, members) {
 		return passing("the name %s was given before", s.Daemon.ID)
 	}
 	return b.note(ctx, s, v1alpha1.AnnotationCephMonitors, fmt.Sprintf("%s/%d", c.UID, number+1))
+}
+
+// portFree refuses a host that has a monitor of another Ceph cluster by the record of now: both would listen on one port.
+func (b *Backend) portFree(ctx context.Context, s view.Step) error {
+	var there v1alpha1.MemberList
+	if err := b.Live.List(ctx, &there, client.MatchingFields{kube.MemberNode: s.Daemon.Node}); err != nil {
+		return fmt.Errorf("list members on %s: %w", s.Daemon.Node, err)
+	}
+	var others []*v1alpha1.Member
+	for i := range there.Items {
+		if m := &there.Items[i]; string(m.Spec.Of.UID) != s.UID {
+			others = append(others, m)
+		}
+	}
+	if no := preflight.Port(s.Daemon.Node, others); !no.IsZero() {
+		return passing("node %s %s", s.Daemon.Node, no.Message)
+	}
+	return nil
 }
 
 // monitorsOf returns the names of the monitors on record beside the one of a step, and whether that one is on record as well.

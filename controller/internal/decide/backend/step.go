@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -58,6 +59,18 @@ func Guards(s Step) string {
 		return g.Guards()
 	}
 	return ""
+}
+
+// Independent is a step that nothing after it stands on.
+type Independent interface {
+	// Independent reports whether the steps after it in its job are taken even if it fails.
+	Independent() bool
+}
+
+// IsIndependent reports whether the steps after one are taken even if it fails.
+func IsIndependent(s Step) bool {
+	i, ok := s.(Independent)
+	return ok && i.Independent()
 }
 
 // Apart is a step of the whole on which no other step hangs, and that hangs on none.
@@ -164,6 +177,23 @@ func (e *StepError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the error.
 func (e *StepError) Unwrap() error { return e.Err }
+
+// JoinErrors returns what is to be said of several steps that failed; nil if none did. It passes only if each of them does.
+func JoinErrors(failed []error) error {
+	if len(failed) < 2 {
+		return errors.Join(failed...)
+	}
+	out, texts := &StepError{Passing: true}, make([]string, 0, len(failed))
+	for _, err := range failed {
+		e := &StepError{Reason: v1alpha1.ReasonStepFailed}
+		errors.As(err, &e)
+		if texts = append(texts, err.Error()); out.Reason == "" || out.Passing && !e.Passing {
+			out.Reason, out.Passing = e.Reason, e.Passing
+		}
+	}
+	out.Err = errors.New(strings.Join(texts, "; "))
+	return out
+}
 
 // veiled sorts the steps that are seen while others are not. What a person approved of these runs; what else needs approval waits until all can be seen. stays is false where the recorded plan does not stay:
 // all steps can be seen, or nobody approved it and one is needed that it does not have.

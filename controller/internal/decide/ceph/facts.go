@@ -61,6 +61,25 @@ type Quorum struct {
 	MinRelease int
 }
 
+// MonitorRecord is a monitor that the Cluster has made, or has begun to make. The record is written before its workload.
+type MonitorRecord struct{ Name, Host string }
+
+// knows reports whether a monitor is in the map.
+func (q Quorum) knows(name string) bool {
+	return slices.ContainsFunc(q.Monitors, func(m Monitor) bool { return m.Name == name })
+}
+
+// has reports whether a monitor is in the quorum.
+func (q Quorum) has(name string) bool { return q.votes(name) > 0 }
+
+// votes is 1 for a monitor in the quorum, and 0 for any other.
+func (q Quorum) votes(name string) int {
+	if slices.ContainsFunc(q.Monitors, func(m Monitor) bool { return m.Name == name && m.In }) {
+		return 1
+	}
+	return 0
+}
+
 // Monitor is one of the map.
 type Monitor struct {
 	Name string

@@ -7,9 +7,6 @@ import (
 	"quarry.storage/quarry/pkg/cephname"
 )
 
-// MonitorRecord is a monitor that the Cluster has made, or has begun to make. The record is written before its workload.
-type MonitorRecord struct{ Name, Host string }
-
 // Monitors is what is wanted of the monitors.
 type Monitors struct {
 	// Count from the spec; 0 for the default.
@@ -24,9 +21,12 @@ type Monitors struct {
 	Exists bool
 	// Known are monitors that a person told of, of a Ceph cluster which is taken up. They count while the monitors do not answer.
 	Known []MonitorRecord
-	// Deployed are the names of monitors whose workloads exist; nil when that is not known.
+	// Deployed are the names of monitors whose workloads exist; nil when that is not known. Failing are those of them that the kubelet says do not start, or end again and again.
 	Deployed *[]string
-	Hosts    []Host
+	Failing  []string
+	// Swept are monitors that were removed, and whose data are still on their hosts.
+	Swept []MonitorRecord
+	Hosts []Host
 }
 
 // Target is how many monitors there are to be: three by default, and an odd number where there are too few hosts. Only the spec makes them fewer: one
@@ -68,7 +68,7 @@ func PlanMonitors(w Monitors, f Facts) Plan {
 		return p
 	}
 	if m, found := w.unrecorded(*f.Quorum); found {
-		w.adopt(&p, m)
+		w.adopt(&p, *f.Quorum, m)
 		return p
 	}
 	if r, why, found := w.surplus(*f.Quorum); found {
@@ -112,7 +112,11 @@ func (w Monitors) unrecorded(q Quorum) (Monitor, bool) {
 
 // adopt puts a monitor of the map on record that is on none, as after a restore of the API server from a backup which is older than the monitor. The Cluster made it if it has a name as the Cluster
 // gives them, and the address of a host that has no other monitor. One that runs without a workload of the Cluster is somebody else's.
-func (w Monitors) adopt(p *Plan, m Monitor) {
+func (w Monitors) adopt(p *Plan, q Quorum, m Monitor) {
+	if i := slices.IndexFunc(w.Swept, func(r MonitorRecord) bool { return r.Name == m.Name }); i >= 0 {
+		w.remove(p, q, w.Swept[i], "It was removed before it had joined the others, and joined them before its program ended.")
+		return
+	}
 	const left = "No monitor is changed until that is settled."
 	i := slices.IndexFunc(w.Hosts, func(h Host) bool { return h.Address == m.Address && m.Address != "" })
 	switch {
@@ -181,13 +185,9 @@ func (w Monitors) host(name string) Host {
 // surplus is the monitor to remove: one whose host goes for good, first of all one that is not in the quorum, or one more than are wanted.
 func (w Monitors) surplus(q Quorum) (r MonitorRecord, why string, found bool) {
 	leaving := slices.DeleteFunc(slices.Clone(w.Records), func(r MonitorRecord) bool { return !w.host(r.Host).Leaving })
-	out := func(r MonitorRecord) int {
-		if q.has(r.Name) {
-			return 1
-		}
-		return 0
-	}
-	slices.SortFunc(leaving, func(a, b MonitorRecord) int { return cmp.Or(out(a)-out(b), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(leaving, func(a, b MonitorRecord) int {
+		return cmp.Or(q.votes(a.Name)-q.votes(b.Name), cmp.Compare(a.Name, b.Name))
+	})
 	if len(leaving) > 0 {
 		r := leaving[0]
 		// Its successor comes first where there can be one: then the number of those that may fail stays the same.
@@ -197,7 +197,9 @@ func (w Monitors) surplus(q Quorum) (r MonitorRecord, why string, found bool) {
 		return r, "Its host leaves the Cluster.", true
 	}
 	if len(w.Records) > w.Target() {
-		last := slices.MaxFunc(w.Records, func(a, b MonitorRecord) int { return cmp.Or(out(b)-out(a), cmp.Compare(a.Name, b.Name)) })
+		last := slices.MaxFunc(w.Records, func(a, b MonitorRecord) int {
+			return cmp.Or(q.votes(b.Name)-q.votes(a.Name), cmp.Compare(a.Name, b.Name))
+		})
 		return last, "The Cluster wants fewer monitors.", true
 	}
 	return MonitorRecord{}, "", false
@@ -211,11 +213,6 @@ func (w Monitors) maintained() (Host, bool) {
 		}
 	}
 	return Host{}, false
-}
-
-// has reports whether a monitor is in the quorum.
-func (q Quorum) has(name string) bool {
-	return slices.ContainsFunc(q.Monitors, func(m Monitor) bool { return m.Name == name && m.In })
 }
 
 // staying counts the monitors whose hosts stay.
@@ -250,7 +247,16 @@ func (w Monitors) remove(p *Plan, q Quorum, r MonitorRecord, why string) {
 		p.wait("Monitor %s stays: without it %d of %d monitors would be in the quorum, and %d have to be.", r.Name, in, mapped, majority(mapped))
 		return
 	}
+	if in < majority(mapped+1) && w.joins(q, r) {
+		p.wait("Monitor %s on host %s has not joined the others yet, and is removed once it has: they would wait for one that joins them while it ends. If it cannot reach them, switch its host off.", r.Name, r.Host)
+		return
+	}
 	p.step(Step{Do: RemoveMonitor, Name: r.Name, Host: r.Host, ID: -1, Why: why})
+}
+
+// joins reports whether a monitor that the others do not know may join them at any moment.
+func (w Monitors) joins(q Quorum, r MonitorRecord) bool {
+	return !q.knows(r.Name) && w.host(r.Host).Serving && slices.Contains(*w.Deployed, r.Name) && !slices.Contains(w.Failing, r.Name)
 }
 
 // add has one more monitor made if all others are in the quorum.

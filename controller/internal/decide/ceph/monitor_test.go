@@ -161,6 +161,36 @@ func TestPlanMonitors_unknownWorkloads(t *testing.T) {
 	check(t, "nobody knows what is deployed", p, "", "cannot be read")
 }
 
+// TestPlanMonitors_joining: a monitor that the others do not know is not ended while it may join them, if they were no quorum then without it. One that was removed and joined all the same is removed once more.
+func TestPlanMonitors_joining(t *testing.T) {
+	two, three := records("a@n1", "b@n2"), records("a@n1", "b@n2", "c@n3")
+	for name, tt := range map[string]struct {
+		count   int
+		records []MonitorRecord
+		failing []string
+		swept   []MonitorRecord
+		hosts   []Host
+		quorum  *Quorum
+		want    string
+		waits   string
+	}{
+		"it may join":                       {1, two, nil, nil, hosts("n1", "n2", "n3"), quorum("a"), "", "b on host n2 has not joined the others yet"},
+		"it may join, and its host leaves":  {0, two, nil, nil, hosts("n1", "n2-"), quorum("a"), "", "b on host n2 has not joined the others yet"},
+		"its pod fails":                     {1, two, []string{"b"}, nil, hosts("n1", "n2", "n3"), quorum("a"), "RemoveMonitor b n2", ""},
+		"its host is away":                  {1, two, nil, nil, hosts("n1", "n2!", "n3"), quorum("a"), "RemoveMonitor b n2", ""},
+		"it joined":                         {1, two, nil, nil, hosts("n1", "n2", "n3"), quorum("a", "b"), "RemoveMonitor b n2", ""},
+		"two others bear it":                {2, three, nil, nil, hosts("n1", "n2", "n3"), quorum("a", "b"), "RemoveMonitor c n3", ""},
+		"two others of which one is away":   {2, three, nil, nil, hosts("n1", "n2", "n3"), quorum("a", "b!"), "", "in the quorum"},
+		"it was removed, and joined":        {0, records("a@n1", "b@n2"), nil, records("c@n3"), hosts("n1", "n2", "n3"), quorum("a", "b", "c"), "RemoveMonitor c n3", ""},
+		"it was removed, joined and ended":  {0, records("a@n1", "b@n2"), nil, records("c@n3"), hosts("n1", "n2", "n3"), quorum("a", "b", "c!"), "RemoveMonitor c n3", ""},
+		"another one was removed, and left": {0, three, nil, records("d@n3"), hosts("n1", "n2", "n3"), quorum("a", "b", "c"), "", ""},
+	} {
+		deployed := []string{"a", "b", "c"}
+		w := Monitors{Count: tt.count, Records: tt.records, Next: "z", Deployed: &deployed, Failing: tt.failing, Swept: tt.swept, Hosts: tt.hosts, Formed: true}
+		check(t, name, PlanMonitors(w, Facts{Quorum: tt.quorum}), tt.want, tt.waits)
+	}
+}
+
 // TestPlanMonitors_first: exactly the first one makes the cluster.
 func TestPlanMonitors_first(t *testing.T) {
 	none := []string{}

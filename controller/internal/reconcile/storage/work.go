@@ -91,20 +91,38 @@ func (r *Reconciler) guard(s *scope) guarded {
 
 // Perform performs the steps of one host, and counts and tells those that were performed, however long they took.
 func (g guarded) Perform(ctx context.Context, host string, steps []backend.Step) (done int, err error) {
-	defer func() {
-		taken := steps[:min(max(done, 0), len(steps))]
-		metric.Steps(taken)
-		kube.Emit(g.r.Events, g.about, notice.Taken(taken)...)
-	}()
-	return g.scope.backend.Perform(ctx, host, backend.Checked(steps, func(step backend.Step) error {
-		err := g.check(ctx, host, step)
-		if err == nil {
-			return nil
+	taken, err := performed(steps, func(rest []backend.Step) (int, error) {
+		return g.scope.backend.Perform(ctx, host, backend.Checked(rest, func(step backend.Step) error {
+			err := g.check(ctx, host, step)
+			if err == nil {
+				return nil
+			}
+			return &backend.StepError{
+				Reason: v1alpha1.ReasonStepFailed, Passing: true, Err: fmt.Errorf("%s on %s was not begun: %w", step.Action(), host, err),
+			}
+		}))
+	})
+	metric.Steps(taken)
+	kube.Emit(g.r.Events, g.about, notice.Taken(taken)...)
+	return len(taken), err
+}
+
+// performed has steps performed, and returns those that were. perform performs steps until one fails, and returns how many it performed. One that fails ends the others unless it is independent.
+func performed(steps []backend.Step, perform func([]backend.Step) (int, error)) (taken []backend.Step, err error) {
+	var failed []error
+	for rest := steps; len(rest) > 0; {
+		done, err := perform(rest)
+		done = min(max(done, 0), len(rest))
+		if taken = append(taken, rest[:done]...); err == nil {
+			break
 		}
-		return &backend.StepError{
-			Reason: v1alpha1.ReasonStepFailed, Passing: true, Err: fmt.Errorf("%s on %s was not begun: %w", step.Action(), host, err),
+		failed = append(failed, err)
+		if done == len(rest) || !backend.IsIndependent(rest[done]) {
+			break
 		}
-	}))
+		rest = rest[done+1:]
+	}
+	return taken, backend.JoinErrors(failed)
 }
 
 // check says why a step may not be taken on a host any more, by what the API server itself says now; nil when it may. Whose the devices are is asked last: whoever puts one on record

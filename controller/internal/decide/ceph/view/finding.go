@@ -123,18 +123,15 @@ func (v *View) draining(node string, r v1alpha1.MemberCeph) backend.Finding {
 	if told := v.waits(node); len(told) > 0 {
 		text += ": " + backend.Shorten(told, 5)
 	}
-	return backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonDraining, Message: text}
-}
-
-// waits are the sentences about one host.
-func (v *View) waits(node string) []string {
-	var out []string
-	for _, w := range v.plan.waits {
-		if slices.ContainsFunc(strings.FieldsFunc(w, func(r rune) bool { return strings.ContainsRune(" ,:()", r) }), func(word string) bool { return strings.TrimSuffix(word, ".") == node }) {
-			out = append(out, w)
-		}
+	// Who switches the host off for good has to know which disks still have something on them.
+	var left []string
+	for _, o := range r.OSDs {
+		left = append(left, string(o.Path))
 	}
-	return out
+	if len(left) > 0 {
+		text += "; disks that are not given back yet: " + backend.Shorten(left, 10)
+	}
+	return backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonDraining, Message: text}
 }
 
 // A list of the volumes that is compared with PersistentVolumes is older than settled, and not as old as listed. A PersistentVolume that is bound settled after the list was made was bound then; one that has to

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
@@ -152,13 +153,17 @@ func (v *View) facts(p *plan) {
 }
 
 func (v *View) planMonitors(hosts []ceph.Host, formed bool, f ceph.Facts) ceph.Plan {
-	names := []string{}
-	for _, d := range v.seen.Workloads.Daemons {
-		if d.Kind == cephname.DaemonMonitor {
-			names = append(names, d.ID)
+	names, w := []string{}, v.wantedMonitors(v.able(hosts, cephname.DaemonMonitor))
+	for _, d := range v.of(cephname.DaemonMonitor) {
+		if names = append(names, d.ID); d.Failing {
+			w.Failing = append(w.Failing, d.ID)
 		}
 	}
-	w := v.wantedMonitors(v.able(hosts, cephname.DaemonMonitor))
+	for _, n := range v.nodes() {
+		for _, name := range record(v.member(n)).Swept {
+			w.Swept = append(w.Swept, ceph.MonitorRecord{Name: name, Host: n})
+		}
+	}
 	w.Next, w.Formed, w.Deployed, w.Unmade = v.next(), formed, &names, v.unmade()
 	w.Exists = v.existing().Proof != ""
 	if c := v.seen.Cluster; c.TakesUp() && !noted.Is(c, v1alpha1.AnnotationCephFormed) {
@@ -281,4 +286,15 @@ func (v *View) grouping(f ceph.Facts) ceph.Grouping {
 		}
 	}
 	return g
+}
+
+// waits are the sentences about one host.
+func (v *View) waits(node string) []string {
+	var out []string
+	for _, w := range v.plan.waits {
+		if slices.ContainsFunc(strings.FieldsFunc(w, func(r rune) bool { return strings.ContainsRune(" ,:()", r) }), func(word string) bool { return strings.TrimSuffix(word, ".") == node }) {
+			out = append(out, w)
+		}
+	}
+	return out
 }

@@ -88,11 +88,14 @@ func (s Step) Later() bool { return false }
 
 // Restores reports whether the step only keeps up what was approved before.
 func (s Step) Restores() bool {
-	switch s.Does {
-	case v1alpha1.ActionFormCeph, v1alpha1.ActionSetBudget, v1alpha1.ActionSetNoOut, v1alpha1.ActionUnsetNoOut, v1alpha1.ActionFailOver, v1alpha1.ActionBlockClient, v1alpha1.ActionUnblockClient:
-		return true
-	}
-	return false
+	return slices.Contains([]string{
+		v1alpha1.ActionFormCeph, v1alpha1.ActionSetBudget, v1alpha1.ActionSetNoOut, v1alpha1.ActionUnsetNoOut, v1alpha1.ActionFailOver, v1alpha1.ActionBlockClient, v1alpha1.ActionUnblockClient,
+	}, s.Does)
+}
+
+// Independent implements backend.Independent: one disk that fails holds up no other one of its host.
+func (s Step) Independent() bool {
+	return s.Does == v1alpha1.ActionPrepareOSD || s.Does == v1alpha1.ActionZapOSD
 }
 
 // Guards names what the step is about whatever else is under way: what is at an address, the OSDs of a host, the metadata server that serves, or the dashboard. Each is in a job of its own.

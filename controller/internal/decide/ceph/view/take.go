@@ -55,6 +55,9 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 	wiped, small := v.fitting(m.Node, choice.Wipe)
 	taken, not := v.fitting(m.Node, choice.Take)
 	small, taken = append(not, small...), inPlace(r, slices.Concat(taken, wiped))
+	if room := max(0, v1alpha1.MaxMemberOSDs-len(r.OSDs)); len(taken) > room {
+		small, taken = append(small, fmt.Sprintf("%d more disks are chosen, and a host has %d OSDs at most", len(taken)-room, v1alpha1.MaxMemberOSDs)), taken[:room]
+	}
 	wiped = slices.DeleteFunc(wiped, func(d decide.Device) bool {
 		return !slices.ContainsFunc(taken, func(x decide.Device) bool { return x.KernelName == d.KernelName })
 	})

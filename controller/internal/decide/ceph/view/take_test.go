@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -236,6 +237,23 @@ func TestWhole_besideMonitor(t *testing.T) {
 		if monitor != beside || manager || told != beside {
 			t.Errorf("beside a monitor %t: unable to run a monitor %t, a manager %t; %q", beside, monitor, manager, v.plan.waits)
 		}
+	}
+}
+
+// TestTake_atMost: of more disks than a record holds as many are taken as it has room for, and the rest is told.
+func TestTake_atMost(t *testing.T) {
+	o := joined(v1alpha1.ClusterSpec{Devices: &v1alpha1.DeviceSelector{Hotplug: true}})
+	n := o.Nodes["n1"]
+	for i := range 70 {
+		d := n.Devices[1]
+		d.KernelName = fmt.Sprintf("sdx%d", i)
+		d.Path, d.Serial = "/dev/"+d.KernelName, d.KernelName
+		n.Devices = append(n.Devices, d)
+	}
+	o.Nodes["n1"], o.Machines["n1"] = n, preflight.Machine{MemoryBytes: 1 << 40, OS: "linux", Architecture: "amd64", Clock: &preflight.Clock{}}
+	h := New(o).Decide(backend.Member{Node: "n1", Object: o.World.Members[0]})
+	if len(h.Steps) != 1 || len(h.Steps[0].(Step).Devices) != v1alpha1.MaxMemberOSDs-1 || !strings.Contains(h.Finding.Message, "8 more disks are chosen, and a host has 64 OSDs at most") {
+		t.Errorf("%d steps, finding %+v", len(h.Steps), h.Finding)
 	}
 }
 
