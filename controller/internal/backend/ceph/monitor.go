@@ -41,11 +41,8 @@ func (b *Backend) startMonitor(ctx context.Context, s view.Step) error {
 	if err != nil {
 		return err
 	}
-	if begun {
-		// Another Cluster may have put one on record since. Of two that see each other neither stays.
-		if err := b.portFree(ctx, s); err != nil {
-			return errors.Join(err, b.member(ctx, s, func(r *v1alpha1.MemberCeph) error { r.Monitor = nil; return nil }))
-		}
+	if err := b.stillFree(ctx, s, begun); err != nil {
+		return err
 	}
 	c, err := b.cluster(ctx, s)
 	if err != nil {
@@ -106,10 +103,28 @@ func (b *Backend) portFree(ctx context.Context, s view.Step) error {
 			others = append(others, m)
 		}
 	}
-	if no := preflight.Port(s.Daemon.Node, others); !no.IsZero() {
-		return passing("node %s %s", s.Daemon.Node, no.Message)
+	if why := preflight.Port(s.Daemon.Node, others); why != "" {
+		return passing("node %s %s", s.Daemon.Node, why)
 	}
 	return nil
+}
+
+// stillFree looks again once the monitor is on record, and before it is deployed: another Cluster may have put one on record for the host since. Of two that see each other neither stays. begun: this call made the
+// record, which is taken back unless somebody else has deployed the monitor meanwhile.
+func (b *Backend) stillFree(ctx context.Context, s view.Step, begun bool) error {
+	deployed, err := b.get(ctx, cephname.Workload(s.Cluster, cephname.DaemonMonitor, s.Daemon.ID), &appsv1.Deployment{})
+	if err != nil || deployed {
+		return err
+	}
+	if err = b.portFree(ctx, s); err == nil || !begun {
+		return err
+	}
+	return errors.Join(err, b.member(ctx, s, func(r *v1alpha1.MemberCeph) error {
+		if r.Monitor != nil && r.Monitor.Name == s.Daemon.ID {
+			r.Monitor = nil
+		}
+		return nil
+	}))
 }
 
 // monitorsOf returns the names of the monitors on record beside the one of a step, and whether that one is on record as well.

@@ -13,7 +13,7 @@ import (
 // Phase sums up for a person. Nothing may read it back.
 func (s Summary) Phase() v1alpha1.Phase {
 	members, worst := s.Profile.Members != nil, s.worst()
-	serves := s.Whole.Serves || s.Class.Exists && !members
+	serves := s.Whole.Serves || s.Whole.Served || s.Class.Exists && !members
 	switch {
 	case s.Deleting:
 		return v1alpha1.PhaseDeleting

@@ -99,6 +99,8 @@ type Whole struct {
 	// Serves is true when volumes can be made, so that a StorageClass is wanted. Pending says what that waits for.
 	Serves  bool
 	Pending string
+	// Served is true while nobody can say whether volumes can be made, and they could.
+	Served bool
 	// Failing is true when the whole has failed by its own word, even if its StorageClass exists.
 	Failing bool
 	// Class is what the backend wants of the StorageClass.

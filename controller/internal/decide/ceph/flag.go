@@ -57,6 +57,8 @@ type Upkeep struct {
 	// Monitors on record, and Servers of metadata that are deployed: the host of each by its name.
 	Monitors []MonitorRecord
 	Servers  map[string]string
+	// Wanted is how many metadata servers the spec asks for.
+	Wanted int
 	// Lately: another metadata server was made to serve a moment ago.
 	Lately bool
 }
@@ -83,7 +85,11 @@ func PlanUpkeep(w Upkeep, f Facts) Plan {
 	switch {
 	case i < 0:
 	case !another:
-		p.wait("Metadata server %s on %s serves, whose host is in maintenance, and none stands by on another host that stays: volumes hang from when %[2]s is off until it is back. With spec.ceph.mds: 2 one stands by.", servers[i].Name, w.Servers[servers[i].Name])
+		text := "Metadata server %s on %s serves, whose host is in maintenance, and none stands by on another host that stays: volumes hang from when %[2]s is off until it is back."
+		if w.Wanted == 1 {
+			text += " With spec.ceph.mds: 2 one stands by."
+		}
+		p.wait(text, servers[i].Name, w.Servers[servers[i].Name])
 	case resting:
 		// Ceph chooses which one serves, and may choose that one, and then the first one again.
 		p.wait("Metadata server %s on %s serves, whose host is in maintenance, and so is that of one that stands by: Ceph may choose either. Take one of these hosts out of maintenance, or expect that volumes pause when %[2]s is off.", servers[i].Name, w.Servers[servers[i].Name])

@@ -140,8 +140,15 @@ func TestPlanUpkeep(t *testing.T) {
 		"nobody knows which serve":     {hosts("n1~", "n2", "n3"), quorum("a", "b", "c"), nil, false, "", ""},
 		"no quorum":                    {hosts("n1~", "n2~", "n3"), nil, servers("h1+", "h3"), false, "", ""},
 	} {
-		w := Upkeep{Hosts: tt.hosts, Monitors: records("a@n1", "b@n2", "c@n3"), Servers: map[string]string{"h1": "n1", "h2": "n2", "h3": "n3"}, Lately: tt.lately}
+		w := Upkeep{Wanted: 2, Hosts: tt.hosts, Monitors: records("a@n1", "b@n2", "c@n3"), Servers: map[string]string{"h1": "n1", "h2": "n2", "h3": "n3"}, Lately: tt.lately}
 		check(t, name, PlanUpkeep(w, Facts{Quorum: tt.mons, Daemons: tt.servers}), tt.want, tt.waits)
+	}
+	for wanted, says := range map[int]bool{1: true, 2: false} {
+		w := Upkeep{Wanted: wanted, Hosts: hosts("n1~", "n2", "n3"), Servers: map[string]string{"h1": "n1"}}
+		p := PlanUpkeep(w, Facts{Quorum: quorum("a", "b", "c"), Daemons: servers("h1+")})
+		if len(p.Waits) != 1 || strings.HasSuffix(p.Waits[0], "until it is back. With spec.ceph.mds: 2 one stands by.") != says {
+			t.Errorf("%d wanted: %q", wanted, p.Waits)
+		}
 	}
 }
 

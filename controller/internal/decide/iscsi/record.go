@@ -105,8 +105,10 @@ func (v *View) volumesPresent() metav1.Condition {
 	}
 	if g == nil {
 		// The condition LunReady says why there is none. What was said of volumes stands.
-		if c := meta.FindStatusCondition(v.seen.Iscsi.Status.Conditions, t); c != nil {
+		if c := meta.FindStatusCondition(v.seen.Iscsi.Status.Conditions, t); c != nil && c.Reason != v1alpha1.ReasonGroupUnreadable {
 			return *c
+		} else if c != nil {
+			return v.unknown(t, "Which volumes are on the LUN is not known: it was not read since it was in an earlier state.")
 		}
 		return yes(t, v1alpha1.ReasonVolumesPresent, "No volume is known to be missing.")
 	}

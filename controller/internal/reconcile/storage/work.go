@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -91,7 +93,7 @@ func (r *Reconciler) guard(s *scope) guarded {
 
 // Perform performs the steps of one host, and counts and tells those that were performed, however long they took.
 func (g guarded) Perform(ctx context.Context, host string, steps []backend.Step) (done int, err error) {
-	taken, err := performed(steps, func(rest []backend.Step) (int, error) {
+	taken, err := performed(ctx, steps, func(rest []backend.Step) (int, error) {
 		return g.scope.backend.Perform(ctx, host, backend.Checked(rest, func(step backend.Step) error {
 			err := g.check(ctx, host, step)
 			if err == nil {
@@ -108,7 +110,12 @@ func (g guarded) Perform(ctx context.Context, host string, steps []backend.Step)
 }
 
 // performed has steps performed, and returns those that were. perform performs steps until one fails, and returns how many it performed. One that fails ends the others unless it is independent.
-func performed(steps []backend.Step, perform func([]backend.Step) (int, error)) (taken []backend.Step, err error) {
+func performed(ctx context.Context, steps []backend.Step, perform func([]backend.Step) (int, error)) (taken []backend.Step, err error) {
+	if !slices.ContainsFunc(steps, func(s backend.Step) bool { return !backend.IsIndependent(s) }) {
+		// One that hangs until the time of the job is over holds up those after it, and not the same ones each time.
+		steps = slices.Clone(steps)
+		rand.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+	}
 	var failed []error
 	for rest := steps; len(rest) > 0; {
 		done, err := perform(rest)
@@ -117,7 +124,7 @@ func performed(steps []backend.Step, perform func([]backend.Step) (int, error)) 
 			break
 		}
 		failed = append(failed, err)
-		if done == len(rest) || !backend.IsIndependent(rest[done]) {
+		if done == len(rest) || !backend.IsIndependent(rest[done]) || ctx.Err() != nil {
 			break
 		}
 		rest = rest[done+1:]

@@ -78,7 +78,7 @@ func (v *view) reserve(n decide.Node, records []disk.Record) {
 	for i := range v.devices {
 		d, _ := n.Device("/dev/" + v.devices[i].KernelName)
 		if at := slices.IndexFunc(records, func(r disk.Record) bool { return r.Is(n.Name, d) }); at >= 0 {
-			v.hold(i, records[at].Holder)
+			v.showInUse(i, records[at].Holder, nil)
 		}
 	}
 }
@@ -88,13 +88,13 @@ func (v *view) share(n decide.Node, iscsi func(decide.Device) string) {
 	for i := range v.devices {
 		d, _ := n.Device("/dev/" + v.devices[i].KernelName)
 		if of := iscsi(d); of != "" {
-			v.hold(i, of, v1alpha1.RefusalOtherNode, v1alpha1.RefusalLVM, v1alpha1.RefusalSharedDisk)
+			v.showInUse(i, of, append(slices.Clone(ours), v1alpha1.RefusalOtherNode, v1alpha1.RefusalLVM, v1alpha1.RefusalSharedDisk))
 		}
 	}
 }
 
-// hold shows that somebody has a device of whom the device itself does not tell. Refusals that say no more than that are left out.
-func (v *view) hold(i int, holder string, no ...string) {
+// showInUse shows that somebody has a device of whom the device itself does not tell. Refusals that are implied by that are left out.
+func (v *view) showInUse(i int, holder string, implied []string) {
 	shown := &v.devices[i]
 	if shown.InUseBy != "" {
 		return
@@ -104,7 +104,7 @@ func (v *view) hold(i int, holder string, no ...string) {
 	}
 	v.inUse++
 	var reasons []string
-	shown.Refusals = slices.DeleteFunc(shown.Refusals, func(r v1alpha1.Refusal) bool { return slices.Contains(no, r.Reason) })
+	shown.Refusals = slices.DeleteFunc(shown.Refusals, func(r v1alpha1.Refusal) bool { return slices.Contains(implied, r.Reason) })
 	for _, r := range shown.Refusals {
 		reasons = append(reasons, r.Reason)
 	}

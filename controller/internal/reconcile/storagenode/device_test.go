@@ -351,7 +351,7 @@ func TestView_share(t *testing.T) {
 	other := lun("sdd")
 	other.Serial = "B"
 	n := decide.Node{Name: "n1", Session: time.Now(), Devices: []decide.Device{
-		lun("sda"), lun("sdb", v1alpha1.RefusalOtherNode, v1alpha1.RefusalLVM), lun("sdc", v1alpha1.RefusalFilesystem, v1alpha1.RefusalSharedDisk), other, device("sde", "disk"),
+		lun("sda"), lun("sdb", v1alpha1.RefusalOtherNode, v1alpha1.RefusalLVM, v1alpha1.RefusalHeld, v1alpha1.RefusalBusy), lun("sdc", v1alpha1.RefusalFilesystem, v1alpha1.RefusalSharedDisk), other, device("sde", "disk"),
 	}}
 	sn := &v1alpha1.StorageNode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	fill(sn, n, nil, nil, func(d decide.Device) string {

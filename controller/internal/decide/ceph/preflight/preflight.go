@@ -66,14 +66,14 @@ func Memory(m Machine, needs []Need) Refusal {
 	}
 }
 
-// Port refuses a monitor for a host that has one of another Ceph cluster, by the Members of the others: both would listen on one port.
-func Port(node string, others []*v1alpha1.Member) Refusal {
+// Port says why a host gets no monitor: it has one of another Ceph cluster, by the Members of the others, and both would listen on one port. It is empty for any other host.
+func Port(node string, others []*v1alpha1.Member) string {
 	for _, m := range others {
 		if string(m.Spec.Node) == node && m.Spec.Ceph != nil && m.Spec.Ceph.Monitor != nil {
-			return Refusal{v1alpha1.ReasonHostConflict, fmt.Sprintf("has a monitor of %s %s, and room for one (port %d)", m.Spec.Of.Kind, m.Spec.Of.Name, cephname.PortMonitor)}
+			return fmt.Sprintf("has a monitor of %s %s, and room for one (port %d)", m.Spec.Of.Kind, m.Spec.Of.Name, cephname.PortMonitor)
 		}
 	}
-	return Refusal{}
+	return ""
 }
 
 // official is the repository of the images that the Ceph project builds, and built are what it builds them for.

@@ -120,16 +120,12 @@ func (v *View) draining(node string, r v1alpha1.MemberCeph) backend.Finding {
 		return backend.Finding{}
 	}
 	text := "is being emptied"
+	// Who switches the host off for good has to know that disks still have something on them.
+	if len(r.OSDs) > 0 {
+		text += fmt.Sprintf(", and %d of its disks are not given back yet (status.devices)", len(r.OSDs))
+	}
 	if told := v.waits(node); len(told) > 0 {
 		text += ": " + backend.Shorten(told, 5)
-	}
-	// Who switches the host off for good has to know which disks still have something on them.
-	var left []string
-	for _, o := range r.OSDs {
-		left = append(left, string(o.Path))
-	}
-	if len(left) > 0 {
-		text += "; disks that are not given back yet: " + backend.Shorten(left, 10)
 	}
 	return backend.Finding{Kind: backend.Bad, Reason: v1alpha1.ReasonDraining, Message: text}
 }

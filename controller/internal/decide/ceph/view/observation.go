@@ -4,6 +4,7 @@
 package view
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/controller/internal/decide/ceph/preflight"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
+	"quarry.storage/quarry/pkg/cephname"
 	"quarry.storage/quarry/pkg/nodestate"
 	"quarry.storage/quarry/pkg/osd"
 )
@@ -262,4 +264,23 @@ func (v *View) mayBeOurs(host string) func(decide.Device) bool {
 		}
 		return slices.ContainsFunc(suspects, func(u osdrecord.Suspect) bool { return u.Device.KernelName == d.KernelName })
 	}
+}
+
+// barred says why a host gets no monitor for as long as another Cluster has one there; empty if it may get one, or has one.
+func (v *View) barred(node string) string {
+	if v.has(node, cephname.DaemonMonitor) {
+		return ""
+	}
+	return preflight.Port(node, v.seen.World.OtherMembers)
+}
+
+// neighbours are the sentences about hosts that are barred.
+func (v *View) neighbours(hosts []ceph.Host) []string {
+	var out []string
+	for _, h := range hosts {
+		if why := v.barred(h.Name); why != "" {
+			out = append(out, fmt.Sprintf("Host %s %s.", h.Name, why))
+		}
+	}
+	return out
 }

@@ -177,7 +177,7 @@ func (v *View) planMonitors(hosts []ceph.Host, formed bool, f ceph.Facts) ceph.P
 // wantedMonitors are the monitors on record, and how many the spec wants.
 func (v *View) wantedMonitors(hosts []ceph.Host) ceph.Monitors {
 	records, _ := v.monitors()
-	w := ceph.Monitors{Records: records, Hosts: hosts}
+	w := ceph.Monitors{Records: records, Hosts: slices.DeleteFunc(slices.Clone(hosts), func(h ceph.Host) bool { return v.barred(h.Name) != "" })}
 	if c := v.seen.Cluster.Spec.Ceph; c != nil {
 		w.Count = int(c.Mons)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"quarry.storage/quarry/controller/internal/decide"
 	"quarry.storage/quarry/controller/internal/decide/backend"
 	"quarry.storage/quarry/controller/internal/decide/ceph"
 	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
@@ -98,5 +99,69 @@ func TestReplicas_unasked(t *testing.T) {
 		if got := bare(o).replicas(); got != tt.want {
 			t.Errorf("%s: %d", name, got)
 		}
+	}
+}
+
+// TestPlanMonitors_wired: which monitors fail, and which were removed, reaches the rules. n1 has the monitor a on record, and one that is deployed beside it has not joined.
+func TestPlanMonitors_wired(t *testing.T) {
+	for name, tt := range map[string]struct {
+		failing bool
+		swept   []string
+		in      []string
+		want    string
+	}{
+		"it may join":                {in: []string{"a"}},
+		"its pod fails":              {in: []string{"a"}, failing: true, want: "RemoveMonitor b n2"},
+		"it was removed, and joined": {in: []string{"a", "b", "c"}, swept: []string{"c"}, want: "RemoveMonitor c n2"},
+	} {
+		o := joined(v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{Mons: 1}})
+		o.World.Members[0].Spec.Ceph.Monitor = &v1alpha1.MemberMonitor{Name: "a", Address: "10.0.0.1"}
+		second := o.World.Members[0].DeepCopy()
+		second.Name, second.Spec.Node = "files.n2", "n2"
+		second.Spec.Ceph = &v1alpha1.MemberCeph{Monitor: &v1alpha1.MemberMonitor{Name: "b", Address: "10.0.0.2"}, Swept: tt.swept}
+		o.World.Members = append(o.World.Members, second)
+		o.Cluster.Spec.Hosts = append(o.Cluster.Spec.Hosts, "n2")
+		o.World.Nodes["n2"], o.Nodes["n2"], o.Addresses["n2"], o.Machines["n2"] = backend.Node{Name: "n2", Exists: true}, decide.Node{Agent: decide.AgentUp}, "10.0.0.2", o.Machines["n1"]
+		o.Workloads.Daemons = append(o.Workloads.Daemons, Workload{Kind: cephname.DaemonMonitor, ID: "a", Node: "n1", Ready: true}, Workload{Kind: cephname.DaemonMonitor, ID: "b", Node: "n2", Failing: tt.failing})
+		o.Ceph.Quorum = &ceph.Quorum{}
+		for _, m := range tt.in {
+			o.Ceph.Quorum.Monitors = append(o.Ceph.Quorum.Monitors, ceph.Monitor{Name: m, In: true})
+		}
+		v := New(o)
+		var got []string
+		for _, s := range v.planMonitors(v.hosts(), true, o.Ceph.Facts).Steps {
+			got = append(got, s.String())
+		}
+		if strings.Join(got, "; ") != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// TestStep_independent: a disk that cannot be prepared or cleared holds up no other one; a disk that was not wiped is not taken.
+func TestStep_independent(t *testing.T) {
+	for does, want := range map[string]bool{
+		v1alpha1.ActionPrepareOSD: true, v1alpha1.ActionZapOSD: true, v1alpha1.ActionWipeDevice: false, v1alpha1.ActionTakeDisks: false, v1alpha1.ActionPurgeOSD: false, v1alpha1.ActionStartMonitor: false,
+	} {
+		if got := backend.IsIndependent(Step{Does: does}); got != want {
+			t.Errorf("%s: independent %t", does, got)
+		}
+	}
+}
+
+// TestDraining: a host that leaves says how many of its disks are not given back, however much else there is to say.
+func TestDraining(t *testing.T) {
+	o := joined(v1alpha1.ClusterSpec{})
+	v := New(o)
+	r := *o.World.Members[0].Spec.Ceph
+	for range 5 {
+		v.plan.wait("Disk x on n1 is not given back: %s", strings.Repeat("long ", 100))
+	}
+	if f := v.draining("n1", r); !strings.HasPrefix(f.Message, "is being emptied, and 1 of its disks are not given back yet (status.devices): ") {
+		t.Errorf("%+v", f)
+	}
+	r.OSDs = nil
+	if f := v.draining("n1", r); strings.Contains(f.Message, "given back yet") {
+		t.Errorf("%+v", f)
 	}
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -135,8 +136,11 @@ func (v *View) ignored(p *plan, hosts []ceph.Host) {
 	if s := v.seen.Cluster.Spec.Ceph; s != nil && s.TakeUp != nil && s.TakeUp.FSID != v.seen.Cluster.FSID() {
 		p.note("spec.ceph.takeUp is not obeyed: the Cluster has the Ceph cluster %s already.", v.seen.Cluster.FSID())
 	}
-	if w := v.wantedMonitors(hosts); w.Target() < w.Count {
-		p.note("spec.ceph.mons asks for %d monitors, each on a host of its own. With the hosts that stay the Cluster gets %d. List more hosts for the others.", w.Count, w.Target())
+	if w := v.wantedMonitors(hosts); w.Target() < cmp.Or(w.Count, 3) {
+		p.notes = append(p.notes, v.neighbours(hosts)...)
+		if w.Target() < w.Count {
+			p.note("spec.ceph.mons asks for %d monitors, each on a host of its own. With the hosts that stay the Cluster gets %d. List more hosts for the others.", w.Count, w.Target())
+		}
 	}
 	// The API server fills in ext4 and the binding mode by itself.
 	if c := v.seen.Cluster.Spec.StorageClass; c != nil && (len(c.MkfsOptions) > 0 || c.FSType != "" && c.FSType != filesystem.Default) {

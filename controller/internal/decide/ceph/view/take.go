@@ -62,9 +62,11 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 		return !slices.ContainsFunc(taken, func(x decide.Device) bool { return x.KernelName == d.KernelName })
 	})
 	// Before the host can run the daemons nothing is wiped, and nothing is put on record.
-	if no := v.unable(m.Node, map[string]int{cephname.DaemonOSD: len(taken)}); len(taken) > 0 && !no.IsZero() {
-		h.Finding, h.Wake = backend.Finding{Kind: backend.Bad, Reason: no.Reason, Message: no.Message}, choice.Wake
-		return nil
+	if len(taken) > 0 {
+		if no := v.unable(m.Node, map[string]int{cephname.DaemonOSD: len(taken)}); !no.IsZero() {
+			h.Finding, h.Wake = backend.Finding{Kind: backend.Bad, Reason: no.Reason, Message: no.Message}, choice.Wake
+			return nil
+		}
 	}
 	step := Step{Cluster: v.seen.Cluster.Name, UID: string(v.seen.Cluster.UID), FSID: v.seen.Cluster.FSID(), On: m.Node, Member: m.Object.Name}
 	for _, d := range wiped {
@@ -210,11 +212,7 @@ func (v *View) unable(node string, more map[string]int) preflight.Refusal {
 			others[name] = m
 		}
 	}
-	no := cmp.Or(preflight.Platform(own, pods.Image), preflight.Clocks(node, others, preflight.Allowed(v.wantedOptions())))
-	if more[cephname.DaemonMonitor] > 0 {
-		no = cmp.Or(no, preflight.Port(node, v.seen.World.OtherMembers))
-	}
-	if !no.IsZero() {
+	if no := cmp.Or(preflight.Platform(own, pods.Image), preflight.Clocks(node, others, preflight.Allowed(v.wantedOptions()))); !no.IsZero() {
 		return no
 	}
 	// One that is given up counts as long as its pod is there: Kubernetes keeps the memory for it.
@@ -284,14 +282,10 @@ func (v *View) tellUnable(p *plan, hosts []ceph.Host) {
 		if h.Leaving {
 			continue
 		}
-		lacks := map[string]int{}
-		for _, kind := range kinds {
-			if h.Serving && !v.has(h.Name, kind) {
-				lacks[kind] = 1
+		if h.Serving && slices.ContainsFunc(kinds, func(kind string) bool { return !v.has(h.Name, kind) }) {
+			if no := v.unable(h.Name, nil); !no.IsZero() {
+				p.wait("Host %s %s.", h.Name, no.Message)
 			}
-		}
-		if no := v.unable(h.Name, lacks); len(lacks) > 0 && !no.IsZero() {
-			p.wait("Host %s %s.", h.Name, no.Message)
 		}
 		for _, text := range v.seen.Workloads.Stuck[h.Name] {
 			p.wait("On host %s %s", h.Name, text)

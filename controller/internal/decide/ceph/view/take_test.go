@@ -232,10 +232,15 @@ func TestWhole_besideMonitor(t *testing.T) {
 		}
 		o.World.OtherMembers = append(o.World.OtherMembers, other)
 		v := New(o)
-		told := slices.Contains(v.plan.waits, "Host n1 has a monitor of Cluster other, and room for one (port 3300).")
-		monitor, manager := v.able(v.hosts(), cephname.DaemonMonitor)[0].Unable, v.able(v.hosts(), cephname.DaemonManager)[0].Unable
-		if monitor != beside || manager || told != beside {
-			t.Errorf("beside a monitor %t: unable to run a monitor %t, a manager %t; %q", beside, monitor, manager, v.plan.waits)
+		told := slices.Contains(v.plan.notes, "Host n1 has a monitor of Cluster other, and room for one (port 3300).")
+		w := v.wantedMonitors(v.hosts())
+		if (len(w.Hosts) == 0) != beside || (w.Target() == 0) != beside || v.able(v.hosts(), cephname.DaemonManager)[0].Unable || told != beside {
+			t.Errorf("beside a monitor %t: hosts for monitors %v, %d wanted; %q", beside, w.Hosts, w.Target(), v.plan.notes)
+		}
+		// One that is on record stays where it is.
+		o.World.Members[0].Spec.Ceph.Monitor = &v1alpha1.MemberMonitor{Name: "a", Address: "10.0.0.1"}
+		if w := New(o).wantedMonitors(New(o).hosts()); len(w.Hosts) != 1 || w.Target() != 1 {
+			t.Errorf("beside a monitor %t, with one on record: %v, %d wanted", beside, w.Hosts, w.Target())
 		}
 	}
 }

@@ -60,7 +60,7 @@ const pause = time.Minute
 // planUpkeep is about monitors and metadata servers on hosts in maintenance.
 func (v *View) planUpkeep(f ceph.Facts) ceph.Plan {
 	records, _ := v.monitors()
-	w := ceph.Upkeep{Hosts: v.hosts(), Monitors: records, Servers: map[string]string{}, Lately: v.seen.Now.Sub(v.seen.FailedOver) < pause}
+	w := ceph.Upkeep{Hosts: v.hosts(), Monitors: records, Servers: map[string]string{}, Wanted: v.servers(), Lately: v.seen.Now.Sub(v.seen.FailedOver) < pause}
 	for _, d := range v.of(cephname.DaemonMetadata) {
 		w.Servers[d.ID] = d.Node
 	}

@@ -22,8 +22,7 @@ func (v *View) Whole([]backend.HostHealth) backend.Whole {
 	c := v.seen.Cluster
 	served := noted.Is(c, v1alpha1.AnnotationCephServed)
 	w := backend.Whole{
-		// While nobody can say whether it is served now, it counts as it did: the conditions tell.
-		Silent: v.plan.silent, Serves: served && v.filesystem().Status != metav1.ConditionFalse,
+		Silent: v.plan.silent, Serves: served && v.filesystem().Status == metav1.ConditionTrue, Served: served && v.filesystem().Status == metav1.ConditionUnknown,
 		Pending: "The StorageClass is made once the filesystem is served.",
 		Class:   v.class(),
 		Wake:    every, Capacity: v.capacity(), Holding: v.holding(),

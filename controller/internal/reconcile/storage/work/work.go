@@ -26,7 +26,7 @@ const (
 	maxRetry = 2 * time.Minute
 )
 
-// Performer performs the steps of one host in order and stops at the first that fails; done is the number of steps performed before.
+// Performer performs the steps of one host in order, and stops at the first that fails unless that one is independent; done is how many were performed.
 type Performer interface {
 	Perform(ctx context.Context, host string, steps []backend.Step) (done int, err error)
 }
