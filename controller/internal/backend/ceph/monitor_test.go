@@ -22,10 +22,6 @@ import (
 
 // TestStartMonitor_besideAnother: of two Clusters that put a monitor on record on one host in the same moment, one that sees the other's takes its own back, and deploys nothing.
 func TestStartMonitor_besideAnother(t *testing.T) {
-	kinds := runtime.NewScheme()
-	if err := errors.Join(scheme.AddToScheme(kinds), v1alpha1.AddToScheme(kinds)); err != nil {
-		t.Fatal(err)
-	}
 	member := func(of, uid, node, monitor string) *v1alpha1.Member {
 		m := &v1alpha1.Member{ObjectMeta: metav1.ObjectMeta{Name: of + "." + node}}
 		m.Spec.Of.Kind, m.Spec.Of.Name, m.Spec.Node, m.Spec.Ceph = v1alpha1.KindCluster, of, v1alpha1.HostName(node), &v1alpha1.MemberCeph{}
@@ -54,18 +50,7 @@ func TestStartMonitor_besideAnother(t *testing.T) {
 		if tt.before != nil {
 			objects = append(objects, tt.before)
 		}
-		api := fake.NewClientBuilder().WithScheme(kinds).WithObjects(objects...).
-			WithIndex(&v1alpha1.Member{}, kube.MemberOwner, func(o client.Object) []string { return []string{string(o.(*v1alpha1.Member).Spec.Of.UID)} }).
-			WithIndex(&v1alpha1.Member{}, kube.MemberNode, func(o client.Object) []string { return []string{string(o.(*v1alpha1.Member).Spec.Node)} }).
-			WithInterceptorFuncs(interceptor.Funcs{Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
-				if _, is := o.(*v1alpha1.Member); is && tt.between != nil {
-					came := tt.between
-					if tt.between = nil; w.Create(ctx, came) != nil {
-						t.Errorf("%s: the other Member cannot be made", name)
-					}
-				}
-				return w.Patch(ctx, o, p, options...)
-			}}).Build()
+		api := comingTo(t, objects, tt.between)
 		b := New(Config{Client: api, Live: api})
 		s := view.Step{Does: v1alpha1.ActionStartMonitor}
 		s.Cluster, s.UID, s.FSID, s.Member = "files", fsid, fsid, "files.n1"
@@ -86,4 +71,26 @@ func TestStartMonitor_besideAnother(t *testing.T) {
 			t.Errorf("%s: record %+v, %d deployed", name, m.Spec.Ceph, len(deployed.Items))
 		}
 	}
+}
+
+// comingTo is an API server to which a Member comes right before the first change of another one; nil for none.
+func comingTo(t *testing.T, objects []client.Object, comes *v1alpha1.Member) client.Client {
+	t.Helper()
+	kinds := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(kinds), v1alpha1.AddToScheme(kinds)); err != nil {
+		t.Fatal(err)
+	}
+	patch := func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+		if _, is := o.(*v1alpha1.Member); is && comes != nil {
+			came := comes
+			if comes = nil; w.Create(ctx, came) != nil {
+				t.Error("the other Member cannot be made")
+			}
+		}
+		return w.Patch(ctx, o, p, options...)
+	}
+	return fake.NewClientBuilder().WithScheme(kinds).WithObjects(objects...).
+		WithIndex(&v1alpha1.Member{}, kube.MemberOwner, func(o client.Object) []string { return []string{string(o.(*v1alpha1.Member).Spec.Of.UID)} }).
+		WithIndex(&v1alpha1.Member{}, kube.MemberNode, func(o client.Object) []string { return []string{string(o.(*v1alpha1.Member).Spec.Node)} }).
+		WithInterceptorFuncs(interceptor.Funcs{Patch: patch}).Build()
 }

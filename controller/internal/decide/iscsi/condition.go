@@ -90,16 +90,24 @@ func (v *View) lunReady(hosts []backend.HostHealth) metav1.Condition {
 		return no(t, v1alpha1.ReasonDeleting, "A person gave the LUN up: what is on it stays.")
 	case v.removed():
 		return no(t, v1alpha1.ReasonDeleting, "The volume group is removed.")
-	case !r.Known && v.rec.group != "" && r.Older != "":
-		return no(t, v1alpha1.ReasonGroupUnreadable, "Nothing is changed on the LUN: "+r.Older)
-	case !r.Known && v.rec.group != "" && r.Problem != "":
-		return v.keep(no(t, v1alpha1.ReasonGroupUnreadable, "The volume group cannot be read: "+r.Problem))
 	case !r.Known:
-		return v.unknown(t, "The LUN was not read yet.")
+		return v.unread(t)
 	case v.rec.group != "":
 		return v.recorded(t)
 	}
 	return v.unmade(t, hosts)
+}
+
+// unread says why nobody knows what is on the LUN.
+func (v *View) unread(t string) metav1.Condition {
+	r := v.seen.Reading
+	switch {
+	case v.rec.group != "" && r.Older != "":
+		return no(t, v1alpha1.ReasonGroupUnreadable, "Nothing is changed on the LUN: "+r.Older)
+	case v.rec.group != "" && r.Problem != "":
+		return v.keep(no(t, v1alpha1.ReasonGroupUnreadable, "The volume group cannot be read: "+r.Problem))
+	}
+	return v.unknown(t, "The LUN was not read yet.")
 }
 
 // recorded reports whether the group on record is on the LUN, which was read.

@@ -50,15 +50,7 @@ func TestPerformed(t *testing.T) {
 		"two that pass":                     {steps: "AB", fails: "AB", busy: "AB", says: "A failed; B failed", passing: true},
 		"the time of the job is over":       {steps: "AAA", fails: "A", late: true, says: "A failed"},
 	} {
-		var all []backend.Step
-		for _, letter := range tt.steps {
-			s := backendtest.Step{Does: string(letter)}
-			if strings.ToUpper(string(letter)) == string(letter) {
-				all = append(all, alone{s})
-			} else {
-				all = append(all, s)
-			}
-		}
+		all := stepsOf(tt.steps)
 		ctx, end := context.WithCancel(t.Context())
 		if tt.late {
 			end()
@@ -72,25 +64,41 @@ func TestPerformed(t *testing.T) {
 			}
 			return len(rest), nil
 		})
-		var done []string
-		for _, s := range taken {
-			done = append(done, s.Action())
-		}
-		says := ""
-		if err != nil {
-			// Where all are independent they come in any order.
-			parts := strings.Split(err.Error(), "; ")
-			slices.Sort(parts)
-			says = strings.Join(parts, "; ")
-		}
-		if strings.ToUpper(tt.steps) == tt.steps {
-			slices.Sort(done)
-		}
-		got := strings.Join(done, "")
+		got, says := toldOf(tt.steps, taken, err)
 		e := &backend.StepError{Reason: v1alpha1.ReasonStepFailed}
 		errors.As(err, &e)
 		if got != tt.taken || (err == nil) != (tt.says == "") || err != nil && (says != tt.says || e.Reason != gone || e.Passing != tt.passing) {
 			t.Errorf("%s: performed %q, %v, %+v", name, got, err, e)
 		}
 	}
+}
+
+// stepsOf makes a step of each letter, an independent one of each that is capital.
+func stepsOf(letters string) (all []backend.Step) {
+	for _, letter := range letters {
+		s := backendtest.Step{Does: string(letter)}
+		if strings.ToUpper(string(letter)) == string(letter) {
+			all = append(all, alone{s})
+		} else {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// toldOf is what was performed of some steps, and what an error says of the others. Where all are independent they come in any order, and are sorted.
+func toldOf(letters string, taken []backend.Step, err error) (done, says string) {
+	var all []string
+	for _, s := range taken {
+		all = append(all, s.Action())
+	}
+	if strings.ToUpper(letters) == letters {
+		slices.Sort(all)
+	}
+	if err != nil {
+		parts := strings.Split(err.Error(), "; ")
+		slices.Sort(parts)
+		says = strings.Join(parts, "; ")
+	}
+	return strings.Join(all, ""), says
 }

@@ -55,9 +55,7 @@ func (v *View) take(m backend.Member, r v1alpha1.MemberCeph, h *backend.Host) (p
 	wiped, small := v.fitting(m.Node, choice.Wipe)
 	taken, not := v.fitting(m.Node, choice.Take)
 	small, taken = append(not, small...), inPlace(r, slices.Concat(taken, wiped))
-	if room := max(0, v1alpha1.MaxMemberOSDs-len(r.OSDs)); len(taken) > room {
-		small, taken = append(small, fmt.Sprintf("%d more disks are chosen, and a host has %d OSDs at most", len(taken)-room, v1alpha1.MaxMemberOSDs)), taken[:room]
-	}
+	taken, small = atMost(r, taken, small)
 	wiped = slices.DeleteFunc(wiped, func(d decide.Device) bool {
 		return !slices.ContainsFunc(taken, func(x decide.Device) bool { return x.KernelName == d.KernelName })
 	})
@@ -150,6 +148,14 @@ func inPlace(r v1alpha1.MemberCeph, taken []decide.Device) []decide.Device {
 		return taken
 	}
 	return taken[:min(len(taken), len(r.OSDs))]
+}
+
+// atMost cuts what is taken to what the record has room for, and says what is not.
+func atMost(r v1alpha1.MemberCeph, taken []decide.Device, not []string) ([]decide.Device, []string) {
+	if room := max(0, v1alpha1.MaxMemberOSDs-len(r.OSDs)); len(taken) > room {
+		return taken[:room], append(not, fmt.Sprintf("%d more disks are chosen, and a host has %d OSDs at most", len(taken)-room, v1alpha1.MaxMemberOSDs))
+	}
+	return taken, not
 }
 
 // claimOf is what a Cluster wants of the disks of a host.
