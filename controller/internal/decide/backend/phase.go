@@ -13,7 +13,7 @@ import (
 // Phase sums up for a person. Nothing may read it back.
 func (s Summary) Phase() v1alpha1.Phase {
 	members, worst := s.Profile.Members != nil, s.worst()
-	serves := s.Whole.served() || s.Class.Exists && !members
+	serves := s.Whole.inService() || s.Class.Exists && !members
 	switch {
 	case s.Deleting:
 		return v1alpha1.PhaseDeleting
@@ -31,8 +31,8 @@ func (s Summary) Phase() v1alpha1.Phase {
 	return s.served(worst)
 }
 
-// served reports whether volumes can be made, or could when that was known last.
-func (w Whole) served() bool { return w.Serves || w.Served }
+// inService reports whether volumes can be made, or could when that was known last.
+func (w Whole) inService() bool { return w.Serves || w.Served }
 
 // served returns the phase of a storage that has its StorageClass and no host that is bad.
 func (s Summary) served(worst Kind) v1alpha1.Phase {

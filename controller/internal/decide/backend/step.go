@@ -178,13 +178,14 @@ func (e *StepError) Error() string { return e.Err.Error() }
 // Unwrap returns the error.
 func (e *StepError) Unwrap() error { return e.Err }
 
-// JoinErrors returns what is to be said of several steps that failed; nil if none did. It passes only if each of them does.
+// JoinErrors returns what is to be said of several steps that failed, whatever order they came in; nil if none did. It passes only if each of them does.
 func JoinErrors(failed []error) error {
 	if len(failed) < 2 {
 		return errors.Join(failed...)
 	}
 	out, texts := &StepError{Passing: true}, make([]string, 0, len(failed))
-	for _, err := range failed {
+	// A status is not to change with the order.
+	for _, err := range slices.SortedFunc(slices.Values(failed), func(a, b error) int { return strings.Compare(a.Error(), b.Error()) }) {
 		e := &StepError{Reason: v1alpha1.ReasonStepFailed}
 		errors.As(err, &e)
 		if texts = append(texts, err.Error()); out.Reason == "" || out.Passing && !e.Passing {

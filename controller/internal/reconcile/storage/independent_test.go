@@ -86,7 +86,7 @@ func stepsOf(letters string) (all []backend.Step) {
 	return all
 }
 
-// toldOf is what was performed of some steps, and what an error says of the others. Where all are independent they come in any order, and are sorted.
+// toldOf is what was performed of some steps, and what an error says of the others. Where all are independent they come in any order, and those that were performed are sorted.
 func toldOf(letters string, taken []backend.Step, err error) (done, says string) {
 	var all []string
 	for _, s := range taken {
@@ -96,9 +96,7 @@ func toldOf(letters string, taken []backend.Step, err error) (done, says string)
 		slices.Sort(all)
 	}
 	if err != nil {
-		parts := strings.Split(err.Error(), "; ")
-		slices.Sort(parts)
-		says = strings.Join(parts, "; ")
+		says = err.Error()
 	}
 	return strings.Join(all, ""), says
 }
