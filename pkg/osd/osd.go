@@ -15,7 +15,8 @@ import (
 type Disk struct {
 	WWN, Serial string
 	SizeBytes   int64
-	// Node is the name of the Kubernetes node that the disk is in. It counts for a disk without WWN and serial number only: slots of two nodes have the same names.
+	// Node is the name of the Kubernetes node that the disk is in. It counts for a disk without both WWN and serial number: virtual disks of several machines repeat one of them alone, and slots of
+	// two nodes have the same names.
 	Node string
 }
 
@@ -26,35 +27,50 @@ var uid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[
 // Ceph takes for none, is not.
 func ValidUUID(text string) bool { return uid.MatchString(text) && strings.Trim(text, "0-") != "" }
 
-// UUID is the UUID of the OSD that a Cluster has on a disk. Node and path count only for a disk without WWN and serial number, which nothing else
-// tells from others. It returns an error for a UID that is no UUID, for a disk without a size, and for such a disk without a node.
+// UUID is the UUID of the OSD that a Cluster makes on a disk. A disk with WWN and serial number has the same one on every node. The node counts for all others, and the path for a disk without
+// either, which nothing else tells from others. It returns an error for a UID that is no UUID, for a disk without a size, and for a disk whose node counts and is not told.
 //
 // The format is stable: version 5 of RFC 9562, in the namespace of the Cluster's UID, of the name "quarry-osd-v1", wwn, serial, size, and the place,
-// each ended by a newline. The place is empty, or node, newline, path.
+// each ended by a newline. The place is empty, or node, or node, newline, path.
 func UUID(clusterUID string, d Disk, path string) (string, error) {
+	all, err := UUIDs(clusterUID, d, path)
+	if err != nil {
+		return "", err
+	}
+	return all[0], nil
+}
+
+// UUIDs are the UUIDs that the OSD of a Cluster on a disk may have by one path of the disk. The first is that of UUID. Earlier versions left out the node of a disk that has a WWN or a serial number
+// alone: an OSD that they made keeps its UUID.
+func UUIDs(clusterUID string, d Disk, path string) ([]string, error) {
 	if !ValidUUID(clusterUID) {
-		return "", fmt.Errorf("the UID %q of the Cluster is no UUID", clusterUID)
+		return nil, fmt.Errorf("the UID %q of the Cluster is no UUID", clusterUID)
 	}
 	if d.SizeBytes <= 0 {
-		return "", fmt.Errorf("disk %s has a size of %d bytes", path, d.SizeBytes)
+		return nil, fmt.Errorf("disk %s has a size of %d bytes", path, d.SizeBytes)
 	}
-	place := ""
-	if d.WWN == "" && d.Serial == "" {
-		if d.Node == "" {
-			return "", fmt.Errorf("disk %s has neither a WWN nor a serial number, and its node is not told", path)
-		}
-		place = d.Node + "\n" + path
+	certain, nameless := d.WWN != "" && d.Serial != "", d.WWN == "" && d.Serial == ""
+	if !certain && d.Node == "" {
+		return nil, fmt.Errorf("disk %s has no WWN or no serial number, and its node is not told", path)
 	}
-	name := strings.Join([]string{"quarry-osd-v1", d.WWN, d.Serial, strconv.FormatInt(d.SizeBytes, 10), place, ""}, "\n")
-	return version5(clusterUID, name), nil
+	at := func(place string) string {
+		return version5(clusterUID, strings.Join([]string{"quarry-osd-v1", d.WWN, d.Serial, strconv.FormatInt(d.SizeBytes, 10), place, ""}, "\n"))
+	}
+	switch {
+	case certain:
+		return []string{at("")}, nil
+	case nameless:
+		return []string{at(d.Node + "\n" + path)}, nil
+	}
+	return []string{at(d.Node), at("")}, nil
 }
 
 // Is reports whether a UUID is one that the OSD of the Cluster on the disk may have. All names of the disk count: links come and go with updates
 // of udev, and it is not known which one was used.
 func Is(uuid, clusterUID string, d Disk, paths ...string) bool {
 	return slices.ContainsFunc(paths, func(p string) bool {
-		own, err := UUID(clusterUID, d, p)
-		return err == nil && uuid == own
+		own, err := UUIDs(clusterUID, d, p)
+		return err == nil && slices.Contains(own, uuid)
 	})
 }
 

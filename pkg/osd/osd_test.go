@@ -19,6 +19,8 @@ func TestUUID_isStable(t *testing.T) {
 		"a disk that its hardware tells from others": {disk, path, "3d4b9633-81c6-5dd5-85cb-28015a1e4345"},
 		"its path does not count":                    {disk, "/dev/sdz", "3d4b9633-81c6-5dd5-85cb-28015a1e4345"},
 		"a disk that nothing but its path does":      {Disk{SizeBytes: 2 << 30, Node: "n1"}, path, "fb9a8c2c-a5ec-52f6-9b41-dd2ff6652f45"},
+		"a disk with a serial number alone":          {Disk{Serial: "drive-scsi1", SizeBytes: 2 << 30, Node: "n1"}, path, "975456f7-1315-5fcf-8fb1-d1695c17804a"},
+		"a disk with a WWN alone":                    {Disk{WWN: disk.WWN, SizeBytes: 2 << 30, Node: "n1"}, path, "26138e7a-bd1d-5acc-9a8f-6cae14c4de08"},
 	} {
 		got, err := UUID(cluster, tt.disk, tt.path)
 		if err != nil || got != tt.want || !ValidUUID(got) {
@@ -36,6 +38,7 @@ func TestUUID_differs(t *testing.T) {
 		"the disk": disk, "another WWN": {"x", disk.Serial, disk.SizeBytes, ""}, "another serial number": {disk.WWN, "x", disk.SizeBytes, ""},
 		"another size": {disk.WWN, disk.Serial, 3 << 30, ""}, "WWN and serial number swapped": {disk.Serial, disk.WWN, disk.SizeBytes, ""},
 		"a slot of a node": {"", "", disk.SizeBytes, "n1"}, "the same slot of another node": {"", "", disk.SizeBytes, "n2"},
+		"a serial number alone": {"", disk.Serial, disk.SizeBytes, "n1"}, "the same one on another node": {"", disk.Serial, disk.SizeBytes, "n2"}, "a WWN alone": {disk.WWN, "", disk.SizeBytes, "n1"},
 	} {
 		uuid, err := UUID(cluster, d, path)
 		if err != nil {
@@ -64,6 +67,9 @@ func TestUUID_refuses(t *testing.T) {
 	if got, err := UUID(cluster, Disk{SizeBytes: 2 << 30}, path); err == nil {
 		t.Errorf("a slot of no node: %s", got)
 	}
+	if got, err := UUID(cluster, Disk{Serial: "x", SizeBytes: 2 << 30}, path); err == nil {
+		t.Errorf("a serial number alone on no node: %s", got)
+	}
 }
 
 func TestIs(t *testing.T) {
@@ -77,5 +83,15 @@ func TestIs(t *testing.T) {
 	}
 	if Is(byPath, cluster, slot, "/dev/sda") || Is(byPath, cluster, Disk{SizeBytes: 2 << 30, Node: "n2"}, path) || Is(byPath, cluster, disk, path) || Is("", "", Disk{}, path) || Is(byPath, cluster, disk) {
 		t.Error("another disk counts")
+	}
+
+	// An earlier version made this one. It left the node out.
+	const earlier = "9064d23c-9acd-5456-96c3-d202afa73da3"
+	for _, node := range []string{"n1", "n2"} {
+		alone := Disk{Serial: "drive-scsi1", SizeBytes: 2 << 30, Node: node}
+		now, err := UUID(cluster, alone, path)
+		if err != nil || now == earlier || !Is(now, cluster, alone, path) || !Is(earlier, cluster, alone, path) {
+			t.Errorf("%s: %s, %v", node, now, err)
+		}
 	}
 }

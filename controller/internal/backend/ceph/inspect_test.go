@@ -31,7 +31,7 @@ func TestInspectUnrecorded_twins(t *testing.T) {
 	m.Spec.Node, m.Spec.Ceph = "n1", nil
 	c.Spec.Hosts = []v1alpha1.HostName{"n1"}
 	twin := func(name string) decide.Device {
-		return decide.Device{Path: "/dev/" + name, KernelName: name, Serial: "same", SizeBytes: 1 << 40, Type: "disk", Digest: name, Refusals: []v1alpha1.Refusal{{Reason: v1alpha1.RefusalCeph}}}
+		return decide.Device{Path: "/dev/" + name, KernelName: name, WWN: "same", Serial: "same", SizeBytes: 1 << 40, Type: "disk", Digest: name, Refusals: []v1alpha1.Refusal{{Reason: v1alpha1.RefusalCeph}}}
 	}
 	o := view.Observation{
 		Cluster: c, World: backend.World{Members: []*v1alpha1.Member{m}, Nodes: map[string]backend.Node{"n1": {Name: "n1", Exists: true}}}, Workloads: &view.Workloads{},

@@ -16,6 +16,7 @@ import (
 	"quarry.storage/quarry/controller/internal/decide/ceph/noted"
 	"quarry.storage/quarry/controller/internal/decide/ceph/osdrecord"
 	"quarry.storage/quarry/controller/internal/decide/ceph/view"
+	"quarry.storage/quarry/controller/internal/kube"
 	"quarry.storage/quarry/pkg/api/v1alpha1"
 	"quarry.storage/quarry/pkg/cephname"
 )
@@ -121,8 +122,12 @@ func (b *Backend) wipe(ctx context.Context, s view.Step) error {
 	return nil
 }
 
-// takeDisks puts disks on record, each with the UUID of its OSD.
+// takeDisks puts disks on record, each with the UUID of its OSD. One that another Member has on record is none of this host: one OSD would be made on two disks.
 func (b *Backend) takeDisks(ctx context.Context, s view.Step) error {
+	members, err := kube.MembersOf(ctx, b.Live, types.UID(s.UID))
+	if err != nil {
+		return err
+	}
 	return b.member(ctx, s, func(r *v1alpha1.MemberCeph) error {
 		for _, d := range s.Devices {
 			o, err := osdrecord.New(s.FSID, s.On, d, s.Encrypted)
@@ -131,6 +136,9 @@ func (b *Backend) takeDisks(ctx context.Context, s view.Step) error {
 			}
 			if osdrecord.Has(r, o.UUID) {
 				continue
+			}
+			if at := recordedBy(members, s.Member, o.UUID); at != "" {
+				return passing("member %s has OSD %s on record, which would be that of disk %s", at, o.UUID, d.Path)
 			}
 			r.OSDs = append(r.OSDs, o)
 		}

@@ -192,10 +192,8 @@ func (b *Backend) adoptOSD(ctx context.Context, s view.Step) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range members {
-		if m.Name != s.Member && osdrecord.Has(m.Spec.Ceph, s.Ceph.UUID) {
-			return passing("member %s has OSD %s on record", m.Name, s.Ceph.UUID)
-		}
+	if at := recordedBy(members, s.Member, s.Ceph.UUID); at != "" {
+		return passing("member %s has OSD %s on record", at, s.Ceph.UUID)
 	}
 	o := osdrecord.Adopted(s.Devices[0], s.Ceph.UUID, s.Encrypted)
 	if o.Encrypted {
@@ -213,6 +211,15 @@ func (b *Backend) adoptOSD(ctx context.Context, s view.Step) error {
 		}
 		return nil
 	})
+}
+
+// recordedBy names a Member beside the given one that has an OSD on record; empty if there is none.
+func recordedBy(members []v1alpha1.Member, but, uuid string) string {
+	i := slices.IndexFunc(members, func(m v1alpha1.Member) bool { return m.Name != but && osdrecord.Has(m.Spec.Ceph, uuid) })
+	if i < 0 {
+		return ""
+	}
+	return members[i].Name
 }
 
 // secretOf finds the Secret with the key of an encrypted OSD that is on no record, among those with the labels of its Ceph cluster.

@@ -66,7 +66,7 @@ func Find(clusterUID, fsid string, nodes map[string]decide.Node, members []*v1al
 }
 
 // Suspects returns the disks of hosts that may carry an OSD of a Ceph cluster, whatever its monitors know, and that no Member has on record, ordered by node and as the agents tell of them: those with a sign of Ceph or of
-// encryption, each with the UUID that an OSD has which is made there, and one that only its path tells from others once for each of its paths. A disk that grew since has another UUID.
+// encryption, once for each UUID that an OSD there may have: one that only its path tells from others has one for each of its paths. A disk that grew since has another UUID.
 func Suspects(fsid string, hosts []string, nodes map[string]decide.Node, members []*v1alpha1.Member) []Suspect {
 	var out []Suspect
 	for _, host := range hosts {
@@ -78,17 +78,36 @@ func Suspects(fsid string, hosts []string, nodes map[string]decide.Node, members
 			if !d.RefusedFor(v1alpha1.RefusalCeph) && !d.RefusedFor(v1alpha1.RefusalEncrypted) {
 				continue
 			}
-			for _, path := range append([]string{d.Path}, d.Links...) {
-				uuid, err := osd.UUID(fsid, identity(host, d), path)
-				one := Suspect{host, d, Adopted(d, uuid, d.RefusedFor(v1alpha1.RefusalEncrypted))}
+			may := suspects(fsid, host, d)
+			twin := func(one Suspect) bool { return sameSerial(host, node, d, members, one.Record.UUID) }
+			if slices.ContainsFunc(may, func(one Suspect) bool { return recordedOn(host, members, one.Record.UUID) && !twin(one) }) {
+				continue
+			}
+			for _, one := range may {
 				twice := slices.ContainsFunc(out, func(o Suspect) bool { return o.Key() == one.Key() })
-				if err == nil && Is(d, one.Record) && !twice && (!OnRecord(members, uuid) || sameSerial(host, node, d, members, uuid)) {
+				if !twice && (!OnRecord(members, one.Record.UUID) || twin(one)) {
 					out = append(out, one)
 				}
 			}
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Suspect) int { return cmp.Compare(a.Node, b.Node) })
+	return out
+}
+
+// suspects are one for each UUID that an OSD on a disk may have.
+func suspects(fsid, host string, d decide.Device) (out []Suspect) {
+	for _, path := range append([]string{d.Path}, d.Links...) {
+		all, err := osd.UUIDs(fsid, identity(host, d), path)
+		if err != nil {
+			continue
+		}
+		for _, uuid := range all {
+			if one := (Suspect{host, d, Adopted(d, uuid, d.RefusedFor(v1alpha1.RefusalEncrypted))}); Is(d, one.Record) {
+				out = append(out, one)
+			}
+		}
+	}
 	return out
 }
 
@@ -110,6 +129,11 @@ func sameSerial(host string, node decide.Node, d decide.Device, members []*v1alp
 // Fits reports whether an OSD has the UUID that one made on a device of a node has, by any name of the device.
 func Fits(fsid, node string, d decide.Device, uuid string) bool {
 	return osd.Is(uuid, fsid, identity(node, d), append([]string{d.Path}, d.Links...)...)
+}
+
+// recordedOn reports whether an OSD is on record of a Member of a host.
+func recordedOn(host string, members []*v1alpha1.Member, uuid string) bool {
+	return slices.ContainsFunc(members, func(m *v1alpha1.Member) bool { return string(m.Spec.Node) == host && Has(m.Spec.Ceph, uuid) })
 }
 
 // OnRecord reports whether an OSD is on record of any of these Members.

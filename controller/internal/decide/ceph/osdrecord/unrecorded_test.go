@@ -16,9 +16,9 @@ const (
 	another = "22222222-2222-4333-8444-555555555555"
 )
 
-// disk is one that carries something.
+// disk is one that carries something. It has a WWN if it has a serial number.
 func disk(path, serial string, size int64, reasons ...string) decide.Device {
-	d := decide.Device{Path: path, Serial: serial, SizeBytes: size, Type: "disk", Digest: "d"}
+	d := decide.Device{Path: path, WWN: serial, Serial: serial, SizeBytes: size, Type: "disk", Digest: "d"}
 	for _, r := range reasons {
 		d.Refusals = append(d.Refusals, v1alpha1.Refusal{Reason: r})
 	}
@@ -82,7 +82,7 @@ func TestFind(t *testing.T) {
 			continue
 		}
 		encrypted := name == "it is encrypted, and open"
-		want := v1alpha1.MemberOSD{UUID: tt.uuid, Path: v1alpha1.DevicePath(tt.want), Serial: tt.device.Serial, Size: 1 << 40, Encrypted: encrypted, Keyed: encrypted}
+		want := v1alpha1.MemberOSD{UUID: tt.uuid, Path: v1alpha1.DevicePath(tt.want), WWN: tt.device.WWN, Serial: tt.device.Serial, Size: 1 << 40, Encrypted: encrypted, Keyed: encrypted}
 		if u := got[0]; u.Node != node || u.Device.Path != tt.want || u.OSD.ID != 4 || u.Record != want {
 			t.Errorf("%s: %+v, want %+v", name, u, want)
 		}
@@ -167,6 +167,42 @@ func TestSuspects_twinsOfAHost(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("on record %t: suspects %q, want %q", recorded, got, want)
+		}
+	}
+}
+
+// TestSuspects_serialAlone: disks of two hosts that have nothing but one serial number are two, and each may carry the OSD of an earlier version, whose UUID has no node in it.
+func TestSuspects_serialAlone(t *testing.T) {
+	d := disk("/dev/sdb", "drive-scsi1", 1<<40, v1alpha1.RefusalCeph)
+	d.WWN = ""
+	nodes, own := map[string]decide.Node{}, map[string]v1alpha1.MemberOSD{}
+	for _, n := range []string{"n1", "n2"} {
+		nodes[n] = decide.Node{Name: n, Agent: decide.AgentUp, Devices: []decide.Device{d}}
+		o, err := New(uid, n, d, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own[n] = o
+	}
+	if own["n1"].UUID == own["n2"].UUID {
+		t.Fatalf("both OSDs have the UUID %s", own["n1"].UUID)
+	}
+	earlier := suspects(uid, "n1", d)[1].Record
+	for name, tt := range map[string]struct {
+		n1, n2 []v1alpha1.MemberOSD
+		want   []string
+	}{
+		"none is on record":             {nil, nil, []string{"n1/" + own["n1"].UUID, "n1/" + earlier.UUID, "n2/" + own["n2"].UUID, "n2/" + earlier.UUID}},
+		"one is on record":              {[]v1alpha1.MemberOSD{own["n1"]}, nil, []string{"n2/" + own["n2"].UUID, "n2/" + earlier.UUID}},
+		"an earlier one is on record":   {[]v1alpha1.MemberOSD{earlier}, nil, []string{"n2/" + own["n2"].UUID}},
+		"both are on record, as of now": {[]v1alpha1.MemberOSD{own["n1"]}, []v1alpha1.MemberOSD{own["n2"]}, nil},
+	} {
+		var got []string
+		for _, u := range Suspects(uid, []string{"n1", "n2"}, nodes, []*v1alpha1.Member{member(uid, "n1", tt.n1...), member(uid, "n2", tt.n2...)}) {
+			got = append(got, u.Node+"/"+u.Record.UUID)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: suspects %q, want %q", name, got, tt.want)
 		}
 	}
 }

@@ -101,7 +101,7 @@ func twin(o *Observation) {
 func other(o *Observation, uuid string) {
 	m := o.World.Members[0].DeepCopy()
 	m.Name, m.Spec.Node = "files.n2", "n2"
-	m.Spec.Ceph.OSDs = []v1alpha1.MemberOSD{{UUID: uuid, Path: "/dev/sdb", Serial: "b", Size: 1 << 40}}
+	m.Spec.Ceph.OSDs = []v1alpha1.MemberOSD{{UUID: uuid, Path: "/dev/sdb", WWN: "b", Serial: "b", Size: 1 << 40}}
 	o.World.Members = append(o.World.Members, m)
 	o.Workloads.Daemons = append(o.Workloads.Daemons, Workload{Kind: cephname.DaemonTools, ID: "n1", Node: "n1"})
 }
@@ -252,7 +252,7 @@ func restored(t *testing.T, keys bool, change func(o *Observation, uuid string))
 
 // recorded puts the disk on record, and says what its agent says of it.
 func recorded(o *Observation, uuid string, verdict osd.Verdict) {
-	o.World.Members[0].Spec.Ceph.OSDs = []v1alpha1.MemberOSD{{UUID: uuid, Path: "/dev/sdb", Serial: "b", Size: 1 << 40}}
+	o.World.Members[0].Spec.Ceph.OSDs = []v1alpha1.MemberOSD{{UUID: uuid, Path: "/dev/sdb", WWN: "b", Serial: "b", Size: 1 << 40}}
 	o.Verdicts, o.Suspected = map[string]osd.Verdict{uuid: verdict}, map[string]osd.Verdict{}
 }
 

@@ -100,14 +100,20 @@ func (v *View) nameless(p *plan) {
 	}
 }
 
-// recordedAt tells of a disk that another host of the Cluster has on record: it was there before, and is clean now. Its OSD would have the same UUID, and what is done to give up the one would be done to the other.
+// recordedAt tells of a disk that another host of the Cluster has on record: it was there before. Its OSD would have the same UUID, and what is done to give up the one would be done to the other. Disks of several hosts may
+// repeat a WWN or a serial number alone: one that is clean is another disk then, and so is one while the other host has its own. Only what is on the disk is protected beyond that.
 func (v *View) recordedAt(host string, d decide.Device) string {
-	is := func(o v1alpha1.MemberOSD) bool {
-		// A path says nothing on another host.
-		return osdrecord.Is(d, o) && !osdrecord.Nameless(o)
-	}
+	_, certain := d.Identity()
 	for _, n := range v.nodes() {
-		if n != host && slices.ContainsFunc(record(v.member(n)).OSDs, is) {
+		if n == host {
+			continue
+		}
+		for _, o := range record(v.member(n)).OSDs {
+			_, there := osdrecord.Device(v.seen.Nodes[n], o)
+			// A path says nothing on another host.
+			if !osdrecord.Is(d, o) || osdrecord.Nameless(o) || !certain && (d.Takeable() || there && v.seen.Nodes[n].Up()) {
+				continue
+			}
 			return fmt.Sprintf("%s is on record as the disk of an OSD of host %s: put it back there, or give that OSD up, and it is taken here once it is off the record of %[2]s", d.Path, n)
 		}
 	}

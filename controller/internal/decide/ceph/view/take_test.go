@@ -33,11 +33,11 @@ func joined(spec v1alpha1.ClusterSpec) Observation {
 		ObjectMeta: metav1.ObjectMeta{Name: "files.n1"},
 		Spec: v1alpha1.MemberSpec{
 			Of: v1alpha1.MemberOwner{Kind: v1alpha1.KindCluster, Name: "files", UID: "u"}, Node: "n1",
-			Ceph: &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{UUID: diskUUID, Path: "/dev/sdb", Serial: "b", Size: 1 << 40}}},
+			Ceph: &v1alpha1.MemberCeph{OSDs: []v1alpha1.MemberOSD{{UUID: diskUUID, Path: "/dev/sdb", WWN: "b", Serial: "b", Size: 1 << 40}}},
 		},
 	}
 	device := func(name, serial string) decide.Device {
-		return decide.Device{Path: "/dev/" + name, KernelName: name, Serial: serial, SizeBytes: 1 << 40, Type: "disk", Digest: "d", Since: now.Add(-time.Hour)}
+		return decide.Device{Path: "/dev/" + name, KernelName: name, WWN: serial, Serial: serial, SizeBytes: 1 << 40, Type: "disk", Digest: "d", Since: now.Add(-time.Hour)}
 	}
 	told := &Told{At: now, Facts: ceph.Facts{
 		Quorum: &ceph.Quorum{Monitors: []ceph.Monitor{{Name: "a", In: true}}}, Groups: &ceph.Groups{Total: 8, Clean: 8}, Daemons: &[]ceph.Daemon{}, Blocked: &[]string{},
@@ -66,7 +66,7 @@ func TestTake_joined(t *testing.T) {
 		"with hotplug":               {&v1alpha1.DeviceSelector{Hotplug: true}, nil, v1alpha1.ActionTakeDisks, ""},
 		"a disk that is named":       {&v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/sdc"}}, nil, v1alpha1.ActionTakeDisks, ""},
 		"one that a GlusterNode has": {&v1alpha1.DeviceSelector{Hotplug: true}, func(o *Observation) {
-			o.World.Records = []disk.Record{{Device: v1alpha1.GlusterDevice{Node: "n1", Serial: "c"}}}
+			o.World.Records = []disk.Record{{Device: v1alpha1.GlusterDevice{Node: "n1", WWN: "c", Serial: "c"}}}
 		}, "", ""},
 		"a host without OSDs":             {nil, func(o *Observation) { o.World.Members[0].Spec.Ceph.OSDs = nil }, v1alpha1.ActionTakeDisks, ""},
 		"beside an OSD that is down":      {nil, func(o *Observation) { o.Ceph.Map.OSDs[0].Up = false }, "", "does not run. Clean disks that are not taken: /dev/sdc"},
@@ -252,7 +252,7 @@ func TestTake_atMost(t *testing.T) {
 	for i := range 70 {
 		d := n.Devices[1]
 		d.KernelName = fmt.Sprintf("sdx%d", i)
-		d.Path, d.Serial = "/dev/"+d.KernelName, d.KernelName
+		d.Path, d.WWN, d.Serial = "/dev/"+d.KernelName, d.KernelName, d.KernelName
 		n.Devices = append(n.Devices, d)
 	}
 	o.Nodes["n1"], o.Machines["n1"] = n, preflight.Machine{MemoryBytes: 1 << 40, OS: "linux", Architecture: "amd64", Clock: &preflight.Clock{}}
@@ -293,10 +293,10 @@ func TestTake_nameless(t *testing.T) {
 		o := joined(v1alpha1.ClusterSpec{})
 		n := o.Nodes["n1"]
 		n.Devices = slices.DeleteFunc(n.Devices, func(d decide.Device) bool { return d.Path != "/dev/sdb" })
-		n.Devices[0].Serial = ""
+		n.Devices[0].WWN, n.Devices[0].Serial = "", ""
 		o.Nodes["n1"] = n
 		r := &o.World.Members[0].Spec.Ceph.OSDs[0]
-		r.Serial, r.Replaced = "", true
+		r.WWN, r.Serial, r.Replaced = "", "", true
 		o.Verdicts[diskUUID] = osd.Verdict{Kind: osd.Empty}
 		o.Ceph.Map.OSDs[0].Up, o.Ceph.Map.OSDs[0].In = false, false
 		if tt.change != nil {

@@ -312,20 +312,41 @@ func TestStopOSD_unknown(t *testing.T) {
 	}
 }
 
-// TestTake_recordedAt: a disk that came from another host is not taken before it is off that one's record.
+// TestTake_recordedAt: a disk that came from another host is not taken before it is off that one's record. Disks that repeat a serial number alone are several.
 func TestTake_recordedAt(t *testing.T) {
-	for name, there := range map[string]bool{"on record at n2": true, "on nobody's record": false} {
-		o := joined(v1alpha1.ClusterSpec{Devices: &v1alpha1.DeviceSelector{Hotplug: true}})
-		d := o.Nodes["n1"].Devices[1]
-		moved := v1alpha1.MemberOSD{UUID: "x", Path: "/dev/sdq", Serial: d.Serial, Size: d.SizeBytes}
+	const where = "/dev/sdc is on record as the disk of an OSD of host n2"
+	for name, tt := range map[string]struct {
+		wwn           string
+		dirty         bool
+		there, has    bool
+		steps, refuse bool
+	}{
+		"on record at n2":                                       {wwn: "w", there: true, refuse: true},
+		"on nobody's record":                                    {wwn: "w", steps: true},
+		"a clean one with its serial number":                    {there: true, steps: true},
+		"a used one with its serial number":                     {there: true, dirty: true, refuse: true},
+		"a used one with its serial number, and n2 has its own": {there: true, dirty: true, has: true, steps: true},
+	} {
+		o := joined(v1alpha1.ClusterSpec{Devices: &v1alpha1.DeviceSelector{Hotplug: true, Wipe: []v1alpha1.WipeConsent{{Host: "n1", Path: "/dev/sdc"}}}})
+		n1 := o.Nodes["n1"]
+		d := &n1.Devices[1]
+		if d.WWN = tt.wwn; tt.dirty {
+			d.Refusals, d.Wipeable = []v1alpha1.Refusal{{Reason: v1alpha1.RefusalFilesystem, Message: "ext4"}}, true
+		}
+		moved := v1alpha1.MemberOSD{UUID: "x", Path: "/dev/sdq", WWN: d.WWN, Serial: d.Serial, Size: d.SizeBytes}
 		other := o.World.Members[0].DeepCopy()
 		other.Name, other.Spec.Node, other.Spec.Ceph = "files.n2", "n2", &v1alpha1.MemberCeph{}
-		if there {
+		if tt.there {
 			other.Spec.Ceph.OSDs = []v1alpha1.MemberOSD{moved}
 		}
+		n2 := decide.Node{Name: "n2", Agent: decide.AgentUp}
+		if tt.has {
+			n2.Devices = []decide.Device{*d}
+		}
+		o.Nodes["n2"] = n2
 		o.World.Members = append(o.World.Members, other)
 		h := New(o).Decide(backend.Member{Node: "n1", Object: o.World.Members[0]})
-		if took := len(h.Steps) > 0; took == there || there && !strings.Contains(h.Finding.Message, "/dev/sdc is on record as the disk of an OSD of host n2") {
+		if len(h.Steps) > 0 != tt.steps || strings.Contains(h.Finding.Message, where) != tt.refuse {
 			t.Errorf("%s: steps %v, finding %+v", name, h.Steps, h.Finding)
 		}
 	}
