@@ -1,7 +1,9 @@
 package ceph
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -102,6 +104,10 @@ func (w Pools) change(p *Plan, have Pool, f Facts) {
 			p.wait("Pool %s keeps %d copies: for %d there are %d places.", have.Name, have.Size, w.Replicas, places)
 			return
 		}
+		if why := w.full(have, *f.Map); why != "" {
+			p.wait("Pool %s keeps %d copies: %s", have.Name, have.Size, why)
+			return
+		}
 		s.Do, s.Value, s.Why = SetSize, w.Replicas, "The Cluster wants more copies."
 	case have.MinSize < want:
 		if !f.Groups.clean() {
@@ -124,4 +130,37 @@ func (w Pools) change(p *Plan, have Pool, f Facts) {
 		return
 	}
 	p.step(s)
+}
+
+// full says why there is no room for as many copies as are wanted; empty if there is. A place that is too small for its copy fills up, and a full OSD has Ceph take no writes at all. All pools grow together, so that the bytes of all count.
+func (w Pools) full(have Pool, m Map) string {
+	var used int64
+	places := map[string]int64{}
+	for _, o := range m.OSDs {
+		switch {
+		case o.New || !o.In:
+		case o.TotalBytes <= 0:
+			return fmt.Sprintf("how full osd.%d is cannot be read.", o.ID)
+		default:
+			used += o.UsedBytes
+			if o.Up {
+				places[o.place(w.ShareHost)] += o.TotalBytes
+			}
+		}
+	}
+	want := used / int64(max(1, have.Size)) * int64(w.Replicas)
+	fits := hold(places, want, w.Replicas)
+	switch {
+	case fits >= want:
+		return ""
+	case len(places) == 0:
+		return "no OSD that runs can hold any."
+	}
+	least := slices.MinFunc(slices.Sorted(maps.Keys(places)), func(a, b string) int { return cmp.Compare(places[a], places[b]) })
+	name := "host " + least
+	if w.ShareHost {
+		name = "osd." + least
+	}
+	return fmt.Sprintf("%d would need %d bytes, and %d of them have room below 85 percent with no two copies in one place. The smallest, %s, has %d bytes. Add disks there, or set spec.ceph.replicas to %d.",
+		w.Replicas, want, fits, name, places[least], have.Size)
 }

@@ -29,6 +29,13 @@ func TestReplicas(t *testing.T) {
 
 func TestPlanPools(t *testing.T) {
 	degraded := func(f *Facts) { f.Groups.Clean-- }
+	// Two hosts are half full, and the third one is small.
+	filled := func(f *Facts) {
+		for i := range 2 {
+			f.Map.OSDs[i].UsedBytes = 5 * gib
+		}
+		f.Map.OSDs[2].UsedBytes, f.Map.OSDs[2].TotalBytes = 0, gib
+	}
 	for name, tt := range map[string]struct {
 		replicas int
 		pools    []Pool
@@ -47,6 +54,9 @@ func TestPlanPools(t *testing.T) {
 		"all that are gone":                     {3, nil, true, nil, "", "", "is gone"},
 		"the size grows":                        {3, []Pool{{"meta", 2, 1}, {"data", 2, 1}}, true, nil, "SetSize meta 3", "", ""},
 		"the size grows, and the hosts do not":  {4, []Pool{{"meta", 3, 2}, {"data", 3, 2}}, true, nil, "", "", "there are 3 places"},
+		"the size grows, and fills a host":      {3, []Pool{{"meta", 2, 1}, {"data", 2, 1}}, true, filled, "", "", "Pool meta keeps 2 copies: 3 would need 16106127360 bytes, and 11650098770 of them have room below 85 percent with no two copies in one place. The smallest, host n3, has 1073741824 bytes. Add disks there, or set spec.ceph.replicas to 2."},
+		"the size grows, and a size is unknown": {3, []Pool{{"meta", 2, 1}, {"data", 2, 1}}, true, func(f *Facts) { f.Map.OSDs[2].TotalBytes = 0 }, "", "", "how full osd.3 is cannot be read"},
+		"an OSD is new":                         {3, []Pool{{"meta", 2, 1}, {"data", 2, 1}}, true, func(f *Facts) { f.Map.OSDs = append(f.Map.OSDs, OSD{ID: 4, New: true, In: true}) }, "SetSize meta 3", "", ""},
 		"copies are being made":                 {3, []Pool{{"meta", 3, 1}, {"data", 2, 1}}, true, degraded, "", "", "until every copy is there"},
 		"copies are made":                       {3, []Pool{{"meta", 3, 1}, {"data", 2, 1}}, true, nil, "SetMinSize meta 2", "", ""},
 		"nobody knows whether they are":         {3, []Pool{{"meta", 3, 1}, {"data", 2, 1}}, true, func(f *Facts) { f.Groups = nil }, "", "", "until every copy is there"},
