@@ -1,6 +1,10 @@
 package cephtest
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+)
 
 func (c *Cluster) createSnapshot(k call) (any, int, string) {
 	v, errno, said := c.usable(k.names[0], "snap-create")
@@ -96,6 +100,7 @@ func (c *Cluster) clone(k call) (any, int, string) {
 		return nil, eexist, "Error EEXIST: subvolume '" + target + "' exists"
 	}
 	v := c.put(target, of.Snapshots[k.names[1]])
+	v.Used = of.Used
 	v.State, v.Source, v.left = "pending", [2]string{k.names[0], k.names[1]}, c.Volumes.Looks
 	return nil, 0, ""
 }
@@ -113,7 +118,7 @@ func (c *Cluster) cloneStatus(k call) (any, int, string) {
 		status["source"] = v.source()
 	}
 	if v.State == "canceled" || v.State == "failed" {
-		status["failure"] = object{"errno": "4", "error_msg": "user interrupted clone operation"}
+		status["failure"] = object{"errno": strconv.Itoa(cmp.Or(v.Errno, eintr)), "error_msg": "user interrupted clone operation"}
 	}
 	return object{"status": status}, 0, ""
 }

@@ -30,8 +30,9 @@ type Volumes struct {
 
 // Subvolume is one of the group.
 type Subvolume struct {
-	Path  string
-	Bytes int64
+	Path string
+	// Bytes of its quota, none if 0, and how many are in it.
+	Bytes, Used int64
 	// Retained: it was removed, and its snapshots are left.
 	Retained bool
 	// Snapshots by name, with the quota that the volume had then.
@@ -40,6 +41,8 @@ type Subvolume struct {
 	Source [2]string
 	State  string
 	left   int
+	// Errno is why a copy failed; EINTR unless it is set.
+	Errno int
 }
 
 // NewVolumes makes a filesystem with an empty group, and 100 GiB of room.
@@ -48,6 +51,7 @@ func NewVolumes() *Volumes {
 }
 
 const (
+	eintr   = 4
 	eagain  = 11
 	eexist  = 17
 	enotsup = 95
@@ -196,11 +200,19 @@ func (c *Cluster) volumeInfo(k call) (any, int, string) {
 	if errno != 0 {
 		return nil, errno, said
 	}
-	out := object{"state": "complete", "type": "subvolume", "path": v.Path, "bytes_quota": v.Bytes, "created_at": made.Format(timeForm)}
+	out := object{"state": "complete", "type": "subvolume", "path": v.Path, "bytes_quota": v.quota(), "bytes_used": v.Used, "created_at": made.Format(timeForm)}
 	if v.State != "" {
 		out["type"], out["source"] = "clone", v.source()
 	}
 	return out, 0, ""
+}
+
+// quota is how Ceph prints it.
+func (v *Subvolume) quota() any {
+	if v.Bytes == 0 {
+		return "infinite"
+	}
+	return v.Bytes
 }
 
 // resizeVolume makes a volume smaller as well, whatever --no_shrink says: that is about what is in use.
@@ -214,7 +226,7 @@ func (c *Cluster) resizeVolume(k call) (any, int, string) {
 		return nil, einval, "Error EINVAL: invalid size option"
 	}
 	v.Bytes = bytes
-	return []object{{"bytes_used": 0}, {"bytes_quota": bytes}}, 0, ""
+	return []object{{"bytes_used": v.Used}, {"bytes_quota": bytes}}, 0, ""
 }
 
 func (c *Cluster) removeVolume(k call) (any, int, string) {

@@ -3,6 +3,7 @@ package subvolume
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"quarry.storage/quarry/pkg/cephname"
 )
@@ -19,6 +20,9 @@ type cloneStatus struct {
 	} `json:"status"`
 }
 
+// noRoom are the numbers of ENOSPC and EDQUOT, as Ceph prints why a copy failed.
+var noRoom = []string{"28", "122", "-28", "-122"}
+
 // states of copies. One that is complete is looked at again: it became whole between two commands.
 var states = map[string]State{"pending": Copying, "in-progress": Copying, "complete": Copying, "failed": Failed, "canceled": Failed}
 
@@ -28,12 +32,12 @@ func (c *Client) copied(ctx context.Context, name string) (Volume, error) {
 	if err := c.ask(ctx, &s, inGroup("clone", "status", cephname.Filesystem, name)...); err != nil {
 		return Volume{}, err
 	}
-	v := Volume{Name: name, State: states[s.Status.State]}
+	v := Volume{Name: name, State: states[s.Status.State], Used: -1}
 	if v.State == "" {
 		return Volume{}, fmt.Errorf("copy %s is in the state %q", name, s.Status.State)
 	}
 	if f := s.Status.Failure; f != nil && v.State == Failed {
-		v.Problem = f.Message
+		v.Problem, v.Full = f.Message, slices.Contains(noRoom, f.Errno)
 	}
 	var err error
 	v.Source, err = s.Status.Source.read()

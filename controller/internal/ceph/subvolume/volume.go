@@ -29,14 +29,17 @@ const (
 type Volume struct {
 	Name  string
 	State State
-	// Path from the root of the filesystem, Bytes of its quota, and when it was made. A volume that is not Whole has none.
+	// Path from the root of the filesystem, Bytes of its quota, and when it was made. A volume that is not Whole has none. Bytes is 0 for a volume whose quota somebody took off.
 	Path    string
 	Bytes   int64
 	Created time.Time
+	// Used is how many bytes are in it, by Ceph's last count; -1 where Ceph does not tell.
+	Used int64
 	// Source of a copy; nil for what is none.
 	Source *Source
-	// Problem is what Ceph says of a copy that failed.
+	// Problem is what Ceph says of a copy that failed, and Full is set if it failed for want of room.
 	Problem string
+	Full    bool
 }
 
 // Source is what a copy is made of.
@@ -66,8 +69,21 @@ type info struct {
 	Type       string  `json:"type"`
 	Path       string  `json:"path"`
 	BytesQuota any     `json:"bytes_quota"`
+	BytesUsed  *int64  `json:"bytes_used"`
 	CreatedAt  string  `json:"created_at"`
 	Source     *source `json:"source"`
+}
+
+// infinite is what Ceph prints for the quota of a volume that has none.
+const infinite = "infinite"
+
+// quota returns how large a volume may be, 0 if nothing bounds it, and reports whether Ceph says so.
+func (i info) quota() (bytes int64, known bool) {
+	if i.BytesQuota == infinite {
+		return 0, true
+	}
+	n, isNumber := i.BytesQuota.(float64)
+	return int64(n), isNumber && n > 0
 }
 
 // timeForm is how Ceph writes times, in UTC.
@@ -98,16 +114,19 @@ func (c *Client) look(ctx context.Context, name string) (Volume, error) {
 	if err != nil {
 		return Volume{}, err
 	}
-	v := Volume{Name: name, State: Whole, Path: i.Path}
+	v := Volume{Name: name, State: Whole, Path: i.Path, Used: -1}
 	if i.State == "snapshot-retained" {
-		return Volume{Name: name, State: Retained}, nil
+		return Volume{Name: name, State: Retained, Used: -1}, nil
 	}
-	quota, isNumber := i.BytesQuota.(float64)
+	if i.BytesUsed != nil {
+		v.Used = *i.BytesUsed
+	}
+	quota, known := i.quota()
 	made, timeErr := time.Parse(timeForm, i.CreatedAt)
-	if i.State != "complete" || !isNumber || quota <= 0 || i.Path == "" || timeErr != nil {
+	if i.State != "complete" || !known || i.Path == "" || timeErr != nil {
 		return Volume{}, fmt.Errorf("volume %s: state %q, quota %v, path %q, made %q: %w", name, i.State, i.BytesQuota, i.Path, i.CreatedAt, ceph.ErrRefused)
 	}
-	v.Bytes, v.Created = int64(quota), made
+	v.Bytes, v.Created = quota, made
 	if v.Source, err = i.Source.read(); err != nil {
 		return Volume{}, fmt.Errorf("volume %s: %w", name, err)
 	}

@@ -39,6 +39,7 @@ type Backend struct {
 	persistent frame.PersistentVolumes
 	// waiting has an entry for each call that waits for a copy.
 	waiting chan struct{}
+	tight   tight
 }
 
 var (

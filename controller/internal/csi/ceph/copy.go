@@ -46,6 +46,9 @@ func (s site) beginCopy(ctx context.Context, w frame.Wish, of subvolume.Source) 
 	if err := w.Size.Holds(v.Bytes); err != nil {
 		return err
 	}
+	if err := s.fits(ctx, w, v); err != nil {
+		return err
+	}
 	if !w.Source.Snapshot {
 		if v.State != subvolume.Whole {
 			return volume.Refuse(volume.NotFound, "volume %s is %s: nothing of it can be copied", w.Source.Handle, v.State)
@@ -55,6 +58,23 @@ func (s site) beginCopy(ctx context.Context, w frame.Wish, of subvolume.Source) 
 		}
 	}
 	return s.Copy(ctx, of, w.Name)
+}
+
+// fits refuses a copy that Ceph has no room for: it would fill the disks until nothing can be written to any volume, fail, and be begun anew. A tenth of the room is left for everybody else.
+func (s site) fits(ctx context.Context, w frame.Wish, of subvolume.Volume) error {
+	room, err := s.Room(ctx)
+	if err != nil {
+		return err
+	}
+	need, what := max(0, of.Used), "has"
+	if s.tight.has(w.Name) {
+		// More is in the snapshot than in the volume now, or nobody can say how much.
+		need, what = max(need, of.Bytes, w.Size.Required), "may have"
+	}
+	if need <= room-room/10 {
+		return nil
+	}
+	return volume.Refuse(volume.Exhausted, "there is no room for the copy %s: its source %s %d bytes, and %d can be written yet, of which a tenth stays free", w.Name, what, need, room)
 }
 
 // finishCopy makes a copy that is whole as large as is wanted, and removes the snapshot that was made for it. A copy is never smaller than its source.
@@ -68,6 +88,7 @@ func (s site) finishCopy(ctx context.Context, w frame.Wish, of subvolume.Source,
 		}
 		v.Bytes = size
 	}
+	s.tight.note(w.Name, false)
 	return v, s.dropCopySource(ctx, of)
 }
 

@@ -169,6 +169,37 @@ func TestCopies_thatFail(t *testing.T) {
 	}
 }
 
+// TestCopies_thatDoNotFit: no copy is begun that fills the disks. What Ceph gave up for want of room is removed, and begun anew only where there is room for all that it may have.
+func TestCopies_thatDoNotFit(t *testing.T) {
+	s := newSuite(t)
+	s.create(pvc, sized(50*gib))
+	copied := func(bytes int64) error {
+		_, err := s.CreateVolume(t.Context(), request(pvc2, fromVolume(handle(pvc)), sized(bytes)))
+		return err
+	}
+	s.ceph.Volumes.All[pvc].Used, s.ceph.Volumes.AvailableBytes = 10*gib, 11*gib
+	wantCode(t, "what is in it does not fit", copied(50*gib), codes.ResourceExhausted)
+	if got := s.left(); strings.Contains(got, pvc2) || strings.Contains(got, "@") {
+		t.Errorf("left is %s", got)
+	}
+	// It is as large as the snapshot turns out not to be.
+	s.ceph.Volumes.All[pvc].Used, s.ceph.Volumes.Looks = gib, 1000
+	wantCode(t, "what is in it fits", copied(50*gib), codes.Aborted)
+	s.ceph.Volumes.All[pvc2].State, s.ceph.Volumes.All[pvc2].Errno = "failed", 28
+	for range 2 {
+		wantCode(t, "Ceph found no room", copied(50*gib), codes.ResourceExhausted)
+		if s.ceph.Volumes.All[pvc2] != nil {
+			t.Errorf("left is %s", s.left())
+		}
+	}
+	s.ceph.Volumes.AvailableBytes, s.ceph.Volumes.Looks = 100*gib, 0
+	s.create(pvc2, fromVolume(handle(pvc)), sized(50*gib))
+	s.ceph.Volumes.AvailableBytes = 0
+	if err := copied(50 * gib); err != nil {
+		t.Errorf("a copy that is whole: %v", err)
+	}
+}
+
 // TestCopies_deleted: a copy is deleted while it is made, and so is what it is made of; nothing is left.
 func TestCopies_deleted(t *testing.T) {
 	for name, order := range map[string][]string{"the copy first": {pvc2, pvc}, "the source first": {pvc, pvc2}} {

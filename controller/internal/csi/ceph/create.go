@@ -119,6 +119,7 @@ func (s site) begin(ctx context.Context, w frame.Wish, from *subvolume.Source, f
 	err := s.stays(ctx)
 	if err == nil && failed.State == subvolume.Failed {
 		if err = same(failed, from); err == nil {
+			s.tight.note(w.Name, failed.Full)
 			err = s.Discard(ctx, w.Name)
 		}
 	}

@@ -22,6 +22,7 @@ func (b *Backend) DeleteVolume(ctx context.Context, handle string) error {
 }
 
 func (s site) remove(ctx context.Context, id cephvolume.ID) error {
+	s.tight.note(id.Name, false)
 	v, err := s.Volume(ctx, id.Name)
 	switch {
 	case errors.Is(err, subvolume.ErrAbsent):

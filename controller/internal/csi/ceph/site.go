@@ -22,6 +22,7 @@ type site struct {
 	*subvolume.Client
 	owner *v1alpha1.Cluster
 	live  client.Reader
+	tight *tight
 }
 
 func (s site) fsid() string { return s.owner.FSID() }
@@ -76,7 +77,7 @@ func (b *Backend) open(ctx context.Context, owner *v1alpha1.Cluster) (site, erro
 	if err != nil {
 		return site{}, unavailable(owner, err)
 	}
-	return site{volumes, owner, b.Live}, nil
+	return site{volumes, owner, b.Live, &b.tight}, nil
 }
 
 func unavailable(owner *v1alpha1.Cluster, err error) error {

@@ -246,3 +246,30 @@ func TestCreateVolume_namedTwice(t *testing.T) {
 		t.Errorf("volumes %v", s.ceph.Volumes.All)
 	}
 }
+
+// TestVolume_withoutQuota: a volume whose quota somebody took off is listed, gets one when it grows, and is removed.
+func TestVolume_withoutQuota(t *testing.T) {
+	s := newSuite(t)
+	s.create(pvc)
+	s.ceph.Volumes.All[pvc].Bytes = 0
+	r, err := s.ControllerGetVolume(t.Context(), &csi.ControllerGetVolumeRequest{VolumeId: handle(pvc)})
+	if err != nil || r.GetVolume().GetCapacityBytes() != 0 {
+		t.Errorf("%v, %v", r, err)
+	}
+	_, err = s.CreateVolume(t.Context(), request(pvc))
+	wantCode(t, "it is made again", err, codes.AlreadyExists)
+	one := s.snapshot(handle(pvc)).GetSnapshotId()
+	s.create(pvc2, fromSnapshot(one), sized(2*gib))
+	for _, remove := range []func() error{func() error { return s.removeSnapshot(one) }, func() error { return s.remove(handle(pvc)) }} {
+		if err := remove(); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := s.left(); got != pvc2+" 2147483648" {
+		t.Errorf("left is %s", got)
+	}
+	s.ceph.Volumes.All[pvc2].Bytes = 0
+	if grown, err := s.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: handle(pvc2), CapacityRange: &csi.CapacityRange{RequiredBytes: gib}}); err != nil || s.ceph.Volumes.All[pvc2].Bytes != gib {
+		t.Errorf("%v, %v", grown, err)
+	}
+}
