@@ -209,8 +209,9 @@ type Disk struct {
 	// Outed and Purged: the Cluster has put on record, before it asked for it, that the OSD is marked out, or purged. Both end when the disk is
 	// registered anew: what is on it is worth something again. Outed ends when the OSD is brought in, too, and Purged when it is kept.
 	Outed, Purged bool
-	// Deployed: the workload of its daemon exists.
+	// Deployed: the workload of its daemon exists, or a pod of it. Ending: it is being deleted, or only the pod is left.
 	Deployed Answer
+	Ending   bool
 	// Stale: the disk is encrypted, was away, and came back as another device. The pod of its daemon has it open as the device that it was, and only a new pod opens it anew.
 	Stale bool
 	// Encrypted: it is on record as one that is encrypted, with a key of its own.

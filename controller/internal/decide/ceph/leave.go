@@ -29,6 +29,9 @@ func (w OSDs) leave(p *Plan, disks []Disk, f Facts) {
 	final := false
 	for _, d := range leaving {
 		s, wait := w.next(leaving, d, f)
+		// One that ends on a host which is off holds up no other one.
+		o, _ := f.Map.byUUID(d.UUID)
+		final = final || d.Ending && o.Up
 		switch {
 		case wait != "":
 			p.wait("%s", wait)
@@ -95,6 +98,8 @@ func (w OSDs) stop(s Step, o OSD, d Disk) (Step, string) {
 	switch {
 	case d.Deployed == Unknown:
 		return s, fmt.Sprintf("Whether the daemon of osd.%d on %s is deployed cannot be read.", o.ID, d.Host)
+	case d.Ending:
+		return s, w.ends(d)
 	case d.Deployed == No:
 		return s, fmt.Sprintf("The daemon of osd.%d on %s runs, and nobody deploys it.", o.ID, d.Host)
 	case o.Up && o.OKToStop != Yes:
@@ -107,6 +112,8 @@ func (w OSDs) stop(s Step, o OSD, d Disk) (Step, string) {
 // giveBack makes the disk of an OSD clean that the monitors do not know any more. A disk that is not on record may carry anything.
 func (w OSDs) giveBack(s Step, d Disk) (Step, string) {
 	switch {
+	case d.Ending:
+		return s, w.ends(d)
 	case d.Deployed == Yes:
 		// Somebody else purged it, or an older backup brought the Deployment back. Its disk stays as it is.
 		s.Do, s.Why = StopOSD, "The monitors do not know the OSD, so its daemon serves nothing."
@@ -131,6 +138,15 @@ func (w OSDs) giveBack(s Step, d Disk) (Step, string) {
 		s.Loses = fmt.Sprintf("What is on disk %s of host %s is cleared. Its OSD was given up while the disk was away, when every placement group had all copies elsewhere.", d.Path, d.Host)
 	}
 	return s, ""
+}
+
+// ends says that the daemon of a disk has not ended yet, and what ends one whose host does not answer.
+func (w OSDs) ends(d Disk) string {
+	text := fmt.Sprintf("The daemon of disk %s on %s ends.", d.Path, d.Host)
+	if !w.host(d.Host).Serving {
+		text += fmt.Sprintf(" No agent answers on %s. Boot it. If it stays off, delete its Node from Kubernetes, or taint that with node.kubernetes.io/out-of-service=nodeshutdown:NoExecute: the pod ends then.", d.Host)
+	}
+	return text
 }
 
 // leftAlone says why a disk is not given back.

@@ -90,6 +90,8 @@ func (w OSDs) bringUp(p *Plan, d Disk, m Map) {
 		p.wait("Whether the daemon of disk %s on %s is deployed cannot be read.", d.Path, d.Host)
 	case known && !o.In && d.Outed:
 		bringIn(p, s, h)
+	case d.Ending:
+		p.wait("%s", w.ends(d))
 	case d.Deployed == Yes:
 		keepUp(p, s, d, o, h)
 	case !h.Serving || h.Maintenance:

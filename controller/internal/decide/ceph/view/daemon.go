@@ -124,7 +124,7 @@ func (v *View) withdraw(p *plan, kind string, gone []Workload, runs bool, hosts 
 			p.wait("%s.%s on %s stays until another one runs.", kind, w.ID, w.Node)
 			continue
 		}
-		v.deploy(p, cephpod.Daemon{Kind: kind, ID: w.ID, Node: w.Node}, v1alpha1.ActionRemoveDaemon, "Its host leaves.")
+		v.drop(p, w, "Its host leaves.")
 	}
 }
 
@@ -135,7 +135,7 @@ func (v *View) fewer(p *plan, kind string, surplus []Workload, runs bool) {
 			p.wait("Surplus %s.%s on %s stays until another one runs.", kind, w.ID, w.Node)
 			continue
 		}
-		v.deploy(p, cephpod.Daemon{Kind: kind, ID: w.ID, Node: w.Node}, v1alpha1.ActionRemoveDaemon, "The Cluster wants fewer of them.")
+		v.drop(p, w, "The Cluster wants fewer of them.")
 	}
 }
 
@@ -176,6 +176,15 @@ func (v *View) deploy(p *plan, d cephpod.Daemon, action, why string) {
 	p.step(s)
 }
 
+// drop removes a daemon. One that is being deleted already is waited for.
+func (v *View) drop(p *plan, w Workload, why string) {
+	if w.Going {
+		v.ending(p, w.Kind, []string{w.Node})
+		return
+	}
+	v.deploy(p, cephpod.Daemon{Kind: w.Kind, ID: w.ID, Node: w.Node}, v1alpha1.ActionRemoveDaemon, why)
+}
+
 // tools has the idle pod run where a disk is to become an OSD, and nowhere else.
 func (v *View) tools(p *plan, hosts []ceph.Host) {
 	have := v.of(cephname.DaemonTools)
@@ -184,13 +193,12 @@ func (v *View) tools(p *plan, hosts []ceph.Host) {
 		for _, d := range v.disks() {
 			needed = needed || d.Host == h.Name && h.Serving && !h.Leaving && d.Deployed == ceph.No && (d.Kind == osd.Empty || d.Kind == osd.Unfinished)
 		}
-		d := cephpod.Daemon{Kind: cephname.DaemonTools, ID: cephname.OnNode(h.Name), Node: h.Name}
-		there := slices.ContainsFunc(have, func(w Workload) bool { return w.Node == h.Name })
+		i := slices.IndexFunc(have, func(w Workload) bool { return w.Node == h.Name })
 		switch {
-		case needed && !there:
-			v.deploy(p, d, v1alpha1.ActionDeployDaemon, "A disk of the host is to become an OSD.")
-		case !needed && there:
-			v.deploy(p, d, v1alpha1.ActionRemoveDaemon, "No disk of the host is to become an OSD.")
+		case needed && i < 0:
+			v.deploy(p, cephpod.Daemon{Kind: cephname.DaemonTools, ID: cephname.OnNode(h.Name), Node: h.Name}, v1alpha1.ActionDeployDaemon, "A disk of the host is to become an OSD.")
+		case !needed && i >= 0:
+			v.drop(p, have[i], "No disk of the host is to become an OSD.")
 		}
 	}
 }
@@ -254,7 +262,7 @@ func (v *View) stop(p *plan) bool {
 				at = append(at, d.Node)
 				continue
 			}
-			v.deploy(p, cephpod.Daemon{Kind: kind, ID: d.ID, Node: d.Node}, v1alpha1.ActionRemoveDaemon, "The Cluster is being deleted.")
+			v.drop(p, d, "The Cluster is being deleted.")
 		}
 		if len(p.steps) == 0 && len(at) > 0 {
 			v.ending(p, kind, at)
@@ -278,9 +286,8 @@ func (v *View) ending(p *plan, kind string, at []string) {
 }
 
 func count(m ceph.Map) v1alpha1.CephOSDs {
-	var n v1alpha1.CephOSDs
+	n := v1alpha1.CephOSDs{Total: int32(len(m.OSDs))}
 	for _, o := range m.OSDs {
-		n.Total++
 		if o.Up {
 			n.Up++
 		}

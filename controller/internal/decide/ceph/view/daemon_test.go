@@ -57,16 +57,18 @@ func TestSpread_fewer(t *testing.T) {
 func TestSpread_onlyHost(t *testing.T) {
 	at := metav1.Now()
 	for name, tt := range map[string]struct {
-		osd  bool
-		want int
+		osd   bool
+		going bool
+		want  int
 	}{
-		"it has an OSD": {true, 0},
-		"it has none":   {false, 2},
+		"it has an OSD":           {true, false, 0},
+		"it has none":             {false, false, 2},
+		"they are going already ": {false, true, 0},
 	} {
 		o := joined(v1alpha1.ClusterSpec{})
 		o.World.Members[0].DeletionTimestamp = &at
 		for _, kind := range []string{cephname.DaemonManager, cephname.DaemonMetadata} {
-			o.Workloads.Daemons = append(o.Workloads.Daemons, Workload{Kind: kind, ID: cephname.OnNode("n1"), Node: "n1", Ready: true})
+			o.Workloads.Daemons = append(o.Workloads.Daemons, Workload{Kind: kind, ID: cephname.OnNode("n1"), Node: "n1", Ready: true, Going: tt.going})
 		}
 		if !tt.osd {
 			o.World.Members[0].Spec.Ceph.OSDs = nil

@@ -90,6 +90,11 @@ type Workloads struct {
 	Left bool
 }
 
+// ends reports whether no Deployment of an OSD is there that stays.
+func (w *Workloads) ends(uuid string) bool {
+	return !slices.ContainsFunc(w.Daemons, func(d Workload) bool { return d.Kind == cephname.DaemonOSD && d.UUID == uuid && !d.Going })
+}
+
 // Dashboard is what is there for the dashboard of a Ceph cluster.
 type Dashboard struct {
 	// Told: its Secret has a password, and Ceph was told it.

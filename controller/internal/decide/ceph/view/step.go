@@ -290,10 +290,7 @@ func (v *View) onDisk(p *plan, s ceph.Step, out *Step) bool {
 	}
 	if s.Do == ceph.StopOSD && s.ID < 0 {
 		// The monitors do not know its number, and its Deployment does.
-		if out.Daemon.ID = v.numberOf(s.UUID); out.Daemon.ID == "" {
-			p.wait("The daemon of disk %s on %s ends.", s.Path, s.Host)
-			return false
-		}
+		out.Daemon.ID = v.numberOf(s.UUID)
 	}
 	return true
 }

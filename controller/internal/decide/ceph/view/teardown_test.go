@@ -290,14 +290,14 @@ func TestSweep_leavesAMonitorThatMayRun(t *testing.T) {
 
 // TestStopOSD_unknown: of an OSD that the monitors do not know the Deployment says which number it has. A pod that only has not ended is waited for.
 func TestStopOSD_unknown(t *testing.T) {
-	for deployed, want := range map[bool]string{true: "7", false: ""} {
+	for name, want := range map[string]string{"deployed": "7", "being deleted": "", "a pod": ""} {
 		o := joined(v1alpha1.ClusterSpec{})
 		now := metav1.NewTime(o.Now)
 		o.World.Members[0].DeletionTimestamp = &now
 		o.Ceph.Map.OSDs = nil
 		o.Workloads.Daemons, o.Workloads.OSDPods = nil, map[string]bool{diskUUID: true}
-		if deployed {
-			o.Workloads.Daemons = []Workload{{Kind: cephname.DaemonOSD, ID: "7", Node: "n1", UUID: diskUUID}}
+		if name != "a pod" {
+			o.Workloads.Daemons = []Workload{{Kind: cephname.DaemonOSD, ID: "7", Node: "n1", UUID: diskUUID, Going: name == "being deleted"}}
 		}
 		v := New(o)
 		got := ""
@@ -306,8 +306,8 @@ func TestStopOSD_unknown(t *testing.T) {
 				got = s.Daemon.ID
 			}
 		}
-		if got != want || !deployed && !slices.ContainsFunc(v.plan.waits, func(w string) bool { return strings.Contains(w, "ends.") }) {
-			t.Errorf("deployed %t: it stops %q, and waits for %q", deployed, got, v.plan.waits)
+		if got != want || want == "" && !slices.ContainsFunc(v.plan.waits, func(w string) bool { return strings.Contains(w, "ends.") }) {
+			t.Errorf("%s: it stops %q, and waits for %q", name, got, v.plan.waits)
 		}
 	}
 }
