@@ -107,6 +107,7 @@ func TestPlanFlags(t *testing.T) {
 		"the flag of somebody else meanwhile": {"n1~", nil, map[string][]string{"n1": {"noout"}}, nil, "", ""},
 		"the host leaves instead":             {"n1~-", []string{"n1"}, map[string][]string{"n1": {"noout"}}, nil, "UnsetNoOut n1", ""},
 		"a host without OSDs":                 {"n9~", nil, nil, nil, "", ""},
+		"a flag of a host that is not listed": {"n1", nil, map[string][]string{"n7": {"noout"}, "n8": {"nodown"}}, nil, "", "set for the OSDs of host n7, which the Cluster does not have"},
 		"a flag for all":                      {"n1", nil, nil, []string{"noout", "sortbitwise"}, "", "noout is set for all"},
 	} {
 		f := facts(nil, up(1))

@@ -56,13 +56,13 @@ func (v *View) stillAdopts(p *plan) bool {
 		// Nobody can ask, and a person gives up what is there, or there never was an OSD.
 		return false
 	case !v.mapped():
-		p.wait("Ceph does not say which OSDs it has: one that is on no record would keep what is on its disk. If that may be, annotate the Cluster with %s=%s.", v1alpha1.AnnotationLeaveDisks, c.UID)
+		p.wait("Ceph does not say which OSDs it has: one that is on no record would keep what is on its disk. If that may be, annotate the Cluster with %s=%s. The keys of encrypted disks go with it.", v1alpha1.AnnotationLeaveDisks, c.UID)
 		return true
 	}
 	all := v.everyone()
 	for _, o := range v.seen.Ceph.Map.OSDs {
 		if o.UUID != "" && !osdrecord.OnRecord(all, o.UUID) {
-			p.wait("osd.%d, which ran on %s, is on no record, and its disk would keep what is on it. Switch the host on, or put the disk back, so that it is cleared. If it may stay as it is, annotate the Cluster with %s=%s.", o.ID, or(o.Host, "a host that Ceph does not name"), v1alpha1.AnnotationLeaveDisks, c.UID)
+			p.wait("osd.%d, which ran on %s, is on no record, and its disk would keep what is on it. Switch the host on, or put the disk back, so that it is cleared. If it may stay as it is, annotate the Cluster with %s=%s. Save the Secret with its key first if it is encrypted: that goes with the Cluster.", o.ID, or(o.Host, "a host that Ceph does not name"), v1alpha1.AnnotationLeaveDisks, c.UID)
 			return true
 		}
 	}
