@@ -53,6 +53,7 @@ func TestDecide_adopts(t *testing.T) {
 			o.Ceph.Map.OSDs[0].Up, o.Workloads.OSDPods = true, map[string]bool{uuid: true}
 		}, true},
 		"Ceph says yet that it runs here":   {func(o *Observation, _ string) { o.Ceph.Map.OSDs[0].Up = true }, true},
+		"it ran on a host that is gone":     {func(o *Observation, _ string) { o.Ceph.Map.OSDs[0].Host = "n9" }, true},
 		"it runs on another host":           {func(o *Observation, _ string) { o.Ceph.Map.OSDs[0].Up, o.Ceph.Map.OSDs[0].Host = true, "n9" }, false},
 		"nobody has looked at the disk":     {func(o *Observation, uuid string) { delete(o.Verdicts, uuid) }, false},
 		"nobody knows what is on the disk":  {func(o *Observation, uuid string) { o.Verdicts[uuid] = osd.Verdict{Message: "damaged"} }, false},

@@ -86,9 +86,12 @@ func (v *View) unasked(r v1alpha1.MemberCeph) backend.Finding {
 	}
 }
 
-// nameless tells of disks without WWN and serial number that are empty at the path of an OSD which is given up. Nobody can tell whether such a disk is that of the OSD, so that its record stands for
+// misplaced tells of disks in a wrong host, and of disks without WWN and serial number that are empty at the path of an OSD which is given up. Nobody can tell whether such a disk is that of the OSD, so that its record stands for
 // it: it becomes no OSD before Ceph has forgotten that one.
-func (v *View) nameless(p *plan) {
+func (v *View) misplaced(p *plan) {
+	for _, s := range osdrecord.Strays(v.seen.Nodes, v.seen.World.Members) {
+		p.wait("Disk %s of host %s, with an OSD, is in host %s now, as %s. Put it back into %[2]s: an OSD does not move with its disk by itself.", s.OSD.Path, s.Host, s.At, s.Path)
+	}
 	for _, n := range v.nodes() {
 		for _, o := range record(v.member(n)).OSDs {
 			known, id := v.known(o.UUID)
@@ -100,24 +103,13 @@ func (v *View) nameless(p *plan) {
 	}
 }
 
-// recordedAt tells of a disk that another host of the Cluster has on record: it was there before. Its OSD would have the same UUID, and what is done to give up the one would be done to the other. Disks of several hosts may
-// repeat a WWN or a serial number alone: one that is clean is another disk then, and so is one while the other host has its own. Only what is on the disk is protected beyond that.
+// recordedAt tells of a disk that another host of the Cluster has on record: it was there before. Its OSD would have the same UUID, and what is done to give up the one would be done to the other.
 func (v *View) recordedAt(host string, d decide.Device) string {
-	_, certain := d.Identity()
-	for _, n := range v.nodes() {
-		if n == host {
-			continue
-		}
-		for _, o := range record(v.member(n)).OSDs {
-			_, there := osdrecord.Device(v.seen.Nodes[n], o)
-			// A path says nothing on another host.
-			if !osdrecord.Is(d, o) || osdrecord.Nameless(o) || !certain && (d.Takeable() || there && v.seen.Nodes[n].Up()) {
-				continue
-			}
-			return fmt.Sprintf("%s is on record as the disk of an OSD of host %s: put it back there, or give that OSD up, and it is taken here once it is off the record of %[2]s", d.Path, n)
-		}
+	at := osdrecord.RecordedAt(host, d, v.seen.Nodes, v.seen.World.Members)
+	if at == "" {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("%s is on record as the disk of an OSD of host %s: put it back there, or give that OSD up, and it is taken here once it is off the record of %[2]s", d.Path, at)
 }
 
 // draining says what the removal of a host waits for.

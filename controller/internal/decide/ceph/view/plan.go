@@ -133,7 +133,7 @@ func (v *View) facts(p *plan) {
 	}
 	v.unsaid(p)
 	v.tellUnable(p, hosts)
-	v.nameless(p)
+	v.misplaced(p)
 	v.ignored(p, hosts)
 	v.moved(p)
 	plans := []ceph.Plan{v.planMonitors(hosts, formed, current)}
