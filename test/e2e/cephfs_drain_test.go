@@ -16,7 +16,7 @@ import (
 	"quarry.storage/quarry/pkg/cephname"
 )
 
-// drainNode has kubectl drain a node as docs/ceph.md tells, opens it again, and returns what the drain printed.
+// drainNode has kubectl drain a node as docs/ceph-repair.md tells, opens it again, and returns what the drain printed.
 func drainNode(t *testing.T, node string, limit time.Duration) (string, error) {
 	t.Helper()
 	defer func() {

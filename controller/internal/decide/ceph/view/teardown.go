@@ -107,7 +107,7 @@ func (v *View) doubted() string {
 	case v.quorumSeen() || !noted.Begun(v.seen.Cluster):
 		return ""
 	case e.Proof != "":
-		return fmt.Sprintf("volumes of a Ceph cluster that exists, since %s, and that nothing on record leads to (docs/ceph.md, what is younger than a backup; if what is on the disks is not needed, annotate the Cluster with %s=%s)", e.Proof, v1alpha1.AnnotationRemove, v.seen.Cluster.UID)
+		return fmt.Sprintf("volumes of a Ceph cluster that exists, since %s, and that nothing on record leads to (docs/ceph-repair.md, what is younger than a backup; if what is on the disks is not needed, annotate the Cluster with %s=%s)", e.Proof, v1alpha1.AnnotationRemove, v.seen.Cluster.UID)
 	case e.Doubt != "":
 		return fmt.Sprintf("volumes of a Ceph cluster that may exist (%s If what is on the disks is not needed, annotate the Cluster with %s=%s)", e.Doubt, v1alpha1.AnnotationRemove, v.seen.Cluster.UID)
 	}
