@@ -51,10 +51,11 @@ func (v *View) Whole([]backend.HostHealth) backend.Whole {
 	return w
 }
 
-// capacity is what users of the filesystem see; what was seen last while nobody can ask.
+// capacity is what users of the filesystem see, in whole MiB, for a person to read; what was seen last while nobody can ask.
 func (v *View) capacity() *v1alpha1.Space {
 	if t := v.seen.Ceph; t != nil && t.TotalBytes > 0 {
-		space := backend.SpaceOf(t.TotalBytes, t.AvailableBytes)
+		const mib = 1 << 20
+		space := backend.SpaceOf(t.TotalBytes/mib*mib, t.AvailableBytes/mib*mib)
 		return &space
 	}
 	old := v.seen.Cluster.Status.Capacity.Total
