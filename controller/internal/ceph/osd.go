@@ -39,11 +39,13 @@ type osdDump struct {
 // states reads the state of placement groups: words that are joined by plus signs.
 func states(name string) (active, clean bool) {
 	words := strings.Split(name, "+")
-	unclean := []string{"degraded", "undersized", "remapped", "backfilling", "backfill_wait", "backfill_toofull", "recovering", "recovery_wait", "inconsistent", "stale", "unknown"}
 	active = slices.Contains(words, "active") && !slices.Contains(words, "stale")
-	clean = active && slices.Contains(words, "clean") && !slices.ContainsFunc(words, func(w string) bool { return slices.Contains(unclean, w) })
+	clean = active && slices.Contains(words, "clean") && !slices.ContainsFunc(words, func(w string) bool { return slices.Contains(moving, w) || slices.Contains(lacking, w) })
 	return active, clean
 }
+
+// moving are words for placement groups whose copies are not where they belong.
+var moving = []string{"remapped", "backfilling", "backfill_wait", "backfill_toofull", "recovering", "recovery_wait", "recovery_toofull"}
 
 // lacking are words for placement groups that lack copies, have damaged ones, or whose copies nobody knows.
 var lacking = []string{"degraded", "undersized", "unknown", "inconsistent", "failed_repair", "recovery_unfound", "backfill_unfound"}

@@ -37,7 +37,7 @@ var (
 	ErrUnreachable = errors.New("the monitors do not answer")
 	// ErrUnsafe means that Ceph, or a look before a change, says that it is not safe now. Nothing was changed.
 	ErrUnsafe = errors.New("not safe now")
-	// ErrKept means that an OSD was not forgotten: the monitors know it. It comes with ErrUnsafe.
+	// ErrKept means that an OSD was not forgotten: the monitors know it, and were not asked to forget it now.
 	ErrKept = errors.New("the monitors keep the OSD")
 	// ErrForeign means that the monitors are those of another cluster. Nothing was changed.
 	ErrForeign = errors.New("another Ceph cluster")

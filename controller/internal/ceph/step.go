@@ -75,13 +75,15 @@ func (c *Client) find(ctx context.Context, s ceph.Step) (o ceph.OSD, there bool,
 	}
 	for _, o := range m.OSDs {
 		switch {
-		case o.ID == s.ID && o.UUID == s.UUID:
+		case o.UUID == s.UUID && o.ID == s.ID:
 			return o, true, nil
-		case o.ID == s.ID || o.UUID == s.UUID:
-			return o, false, fmt.Errorf("%w: osd.%d has the UUID %s", ErrUnsafe, o.ID, o.UUID)
+		case o.UUID == s.UUID:
+			return o, false, fmt.Errorf("%w: %w: osd.%d has the UUID %s", ErrUnsafe, ErrKept, o.ID, o.UUID)
+		case o.ID == s.ID:
+			err = fmt.Errorf("%w: osd.%d has the UUID %s", ErrUnsafe, o.ID, o.UUID)
 		}
 	}
-	return o, false, nil
+	return o, false, err
 }
 
 // place marks an OSD out or in.
@@ -116,7 +118,8 @@ func (c *Client) purge(ctx context.Context, s ceph.Step) error {
 	default:
 		answer, err := c.safeToDestroy(ctx, o.ID)
 		if err != nil {
-			return err
+			// The monitors know it, and were not asked to forget it.
+			return fmt.Errorf("%w: %w", ErrKept, err)
 		}
 		if answer != ceph.Yes {
 			return fmt.Errorf("%w: %w: safe to destroy: %s", ErrUnsafe, ErrKept, answer)

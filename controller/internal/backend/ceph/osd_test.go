@@ -91,8 +91,9 @@ func TestPurge_kept(t *testing.T) {
 		"it is in again":                 {func(m *cephtest.Cluster) { m.OSDs[0].In = true }, false},
 		"it was forgotten":               {func(m *cephtest.Cluster) { m.OSDs = m.OSDs[1:] }, true},
 		"and another has its number":     {func(m *cephtest.Cluster) { m.OSDs[0].UUID = cephtest.UUID(7) }, true},
+		"it has another number":          {func(m *cephtest.Cluster) { m.OSDs[0].UUID, m.OSDs[1].UUID = cephtest.UUID(7), disk }, false},
 		"nobody can say":                 {func(m *cephtest.Cluster) { m.Monitors = map[string]bool{"a": false} }, true},
-		"nobody can say if it is safe":   {func(m *cephtest.Cluster) { m.Fail = func(a []string) error { return failing(a, "safe-to-destroy") } }, true},
+		"nobody can say if it is safe":   {func(m *cephtest.Cluster) { m.Fail = func(a []string) error { return failing(a, "safe-to-destroy") } }, false},
 		"the answer to the last is lost": {func(m *cephtest.Cluster) { m.Fail = func(a []string) error { return failing(a, "purge") } }, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -67,8 +67,11 @@ func (s site) fits(ctx context.Context, w frame.Wish, of subvolume.Volume) error
 		return err
 	}
 	need, what := max(0, of.Used), "has"
+	if w.Source.Snapshot {
+		// What the volume has now says nothing of a snapshot, and Ceph does not say how large that is.
+		need = 0
+	}
 	if s.tight.has(w.Name) {
-		// More is in the snapshot than in the volume now, or nobody can say how much.
 		need, what = max(need, of.Bytes, w.Size.Required), "may have"
 	}
 	if need <= room-room/10 {

@@ -188,8 +188,8 @@ func TestCopies_thatDoNotFit(t *testing.T) {
 	s.ceph.Volumes.All[pvc2].State, s.ceph.Volumes.All[pvc2].Errno = "failed", 28
 	for range 2 {
 		wantCode(t, "Ceph found no room", copied(50*gib), codes.ResourceExhausted)
-		if s.ceph.Volumes.All[pvc2] != nil {
-			t.Errorf("left is %s", s.left())
+		if got := s.left(); strings.Contains(got, pvc2) || strings.Contains(got, "@") {
+			t.Errorf("left is %s", got)
 		}
 	}
 	s.ceph.Volumes.AvailableBytes, s.ceph.Volumes.Looks = 100*gib, 0
@@ -198,6 +198,42 @@ func TestCopies_thatDoNotFit(t *testing.T) {
 	if err := copied(50 * gib); err != nil {
 		t.Errorf("a copy that is whole: %v", err)
 	}
+	// A snapshot may be far smaller than its volume is now.
+	one := s.snapshot(handle(pvc)).GetSnapshotId()
+	s.ceph.Volumes.All[pvc].Used, s.ceph.Volumes.AvailableBytes = 40*gib, gib
+	s.create("pvc-11111111-2222-4333-8444-55555555555b", fromSnapshot(one), sized(50*gib))
+}
+
+// TestCopies_tightForAnHour: that there was no room for a copy counts for an hour.
+func TestCopies_tightForAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := v1alpha1.Cluster{}
+		c.Name, c.UID, c.Spec.StorageType = "shared", types.UID(owner), v1alpha1.StorageTypeCephFS
+		m := cephtest.New(t, owner, "n0", "n1", "n2")
+		m.Servers, m.Volumes = []string{"m"}, cephtest.NewVolumes()
+		known := &cache{clusters: []v1alpha1.Cluster{c}}
+		b := ceph.New(ceph.Config{Reader: known, Live: &server{cache: known}, Log: logr.Discard(), Connect: func(context.Context, string) (runner.Runner, error) { return m, nil }})
+		wish := frame.Wish{Name: pvc, Parameters: map[string]string{v1alpha1.ParameterCluster: owner}, Size: volume.Range{Required: 50 * gib}}
+		if _, err := b.CreateVolume(t.Context(), wish); err != nil {
+			t.Fatal(err)
+		}
+		m.Volumes.AvailableBytes, m.Volumes.Looks = 20*gib, 1<<20
+		wish.Name, wish.Source = pvc2, &frame.Source{Handle: handle(pvc)}
+		copied := func() string {
+			_, err := b.CreateVolume(t.Context(), wish)
+			return fmt.Sprint(err)
+		}
+		for range 2 {
+			if got := copied(); !strings.Contains(got, "is being copied") {
+				t.Fatal(got)
+			}
+			m.Volumes.All[pvc2].State, m.Volumes.All[pvc2].Errno = "failed", 122
+			if got := copied(); !strings.Contains(got, "there is no room") {
+				t.Fatal(got)
+			}
+			time.Sleep(time.Hour)
+		}
+	})
 }
 
 // TestCopies_deleted: a copy is deleted while it is made, and so is what it is made of; nothing is left.

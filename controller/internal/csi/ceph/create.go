@@ -120,7 +120,13 @@ func (s site) begin(ctx context.Context, w frame.Wish, from *subvolume.Source, f
 	if err == nil && failed.State == subvolume.Failed {
 		if err = same(failed, from); err == nil {
 			s.tight.note(w.Name, failed.Full)
-			err = s.Discard(ctx, w.Name)
+			if failed.Full && from != nil {
+				// It may not be begun again, and what was deleted in its source since keeps its room.
+				err = s.dropCopySource(ctx, *from)
+			}
+			if err == nil {
+				err = s.Discard(ctx, w.Name)
+			}
 		}
 	}
 	switch {

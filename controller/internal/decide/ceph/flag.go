@@ -34,7 +34,7 @@ func PlanFlags(w Flags, f Facts) Plan {
 		w.host(&p, h, *f.Map)
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Map.HostFlags)) {
-		if slices.Contains(f.Map.HostFlags[name], NoOut) && !slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Name == name }) {
+		if slices.Contains(f.Map.Hosts, name) && slices.Contains(f.Map.HostFlags[name], NoOut) && !slices.ContainsFunc(w.Hosts, func(h Host) bool { return h.Name == name }) {
 			p.wait("The flag %[1]s is set for the OSDs of host %[2]s, which the Cluster does not have: Ceph makes no new copies of what is there. Once nobody needs the flag: ceph osd unset-group %[1]s %[2]s", NoOut, name)
 		}
 	}

@@ -104,6 +104,11 @@ func (w Pools) change(p *Plan, have Pool, f Facts) {
 			p.wait("Pool %s keeps %d copies: for %d there are %d places.", have.Name, have.Size, w.Replicas, places)
 			return
 		}
+		// How much there is to copy is seen only while all copies are there. One size after the other.
+		if !f.Groups.clean() {
+			p.wait("Pool %s keeps %d copies until every one of them is where it belongs.", have.Name, have.Size)
+			return
+		}
 		if why := w.full(have, *f.Map); why != "" {
 			p.wait("Pool %s keeps %d copies: %s", have.Name, have.Size, why)
 			return

@@ -45,33 +45,35 @@ func TestPlanPools(t *testing.T) {
 		loses    string
 		waits    string
 	}{
-		"the first":                             {3, nil, false, nil, "CreatePool meta 3", "", ""},
-		"the second":                            {3, []Pool{{"meta", 3, 2}}, false, nil, "CreatePool data 3", "", ""},
-		"both are there":                        {3, []Pool{{"meta", 3, 2}, {"data", 3, 2}, {".mgr", 3, 2}}, true, nil, "", "", ""},
-		"too few hosts":                         {4, nil, false, nil, "", "", "there are 3"},
-		"too few OSDs are up":                   {3, nil, false, func(f *Facts) { f.Map.OSDs[0].Up = false }, "", "", "there are 2"},
-		"one that is gone":                      {3, []Pool{{"meta", 3, 2}}, true, nil, "", "", "is gone"},
-		"all that are gone":                     {3, nil, true, nil, "", "", "is gone"},
-		"the size grows":                        {3, []Pool{{"meta", 2, 1}, {"data", 2, 1}}, true, nil, "SetSize meta 3", "", ""},
-		"the size grows, and the hosts do not":  {4, []Pool{{"meta", 3, 2}, {"data", 3, 2}}, true, nil, "", "", "there are 3 places"},
-		"the size grows, and fills a host":      {3, []Pool{{"meta", 2, 1}, {"data", 2, 1}}, true, filled, "", "", "Pool meta keeps 2 copies: 3 would need 16106127360 bytes, and 11650098770 of them have room below 85 percent with no two copies in one place. The smallest, host n3, has 1073741824 bytes. Add disks there, or set spec.ceph.replicas to 2."},
-		"the size grows, and a size is unknown": {3, []Pool{{"meta", 2, 1}, {"data", 2, 1}}, true, func(f *Facts) { f.Map.OSDs[2].TotalBytes = 0 }, "", "", "how full osd.3 is cannot be read"},
-		"an OSD is new":                         {3, []Pool{{"meta", 2, 1}, {"data", 2, 1}}, true, func(f *Facts) { f.Map.OSDs = append(f.Map.OSDs, OSD{ID: 4, New: true, In: true}) }, "SetSize meta 3", "", ""},
-		"copies are being made":                 {3, []Pool{{"meta", 3, 1}, {"data", 2, 1}}, true, degraded, "", "", "until every copy is there"},
-		"copies are made":                       {3, []Pool{{"meta", 3, 1}, {"data", 2, 1}}, true, nil, "SetMinSize meta 2", "", ""},
-		"nobody knows whether they are":         {3, []Pool{{"meta", 3, 1}, {"data", 2, 1}}, true, func(f *Facts) { f.Groups = nil }, "", "", "until every copy is there"},
-		"fewer copies: min_size first":          {2, []Pool{{"meta", 3, 2}, {"data", 3, 2}}, true, nil, "SetMinSize meta 1", "Placement groups of pool meta serve with 1 copies, not 2.", ""},
-		"fewer copies: the size":                {2, []Pool{{"meta", 3, 1}, {"data", 3, 2}}, true, nil, "SetSize meta 2", "1 of 3 copies of everything in pool meta.", ""},
-		"fewer copies, while some are missing":  {2, []Pool{{"meta", 3, 1}, {"data", 3, 2}}, true, degraded, "", "", "where it belongs"},
-		"fewer copies, where a host is gone":    {2, []Pool{{"meta", 3, 1}, {"data", 3, 2}}, true, func(f *Facts) { f.Groups = &Groups{Total: 8, Clean: 3, Short: 5, Undersized: 5} }, "SetSize meta 2", "1 of 3 copies of everything in pool meta.", ""},
-		"fewer copies, and one is being made":   {2, []Pool{{"meta", 3, 1}, {"data", 3, 2}}, true, func(f *Facts) { f.Groups = &Groups{Total: 8, Clean: 3, Short: 5, Undersized: 4} }, "", "", "where it belongs"},
-		"min_size of all copies":                {3, []Pool{{"meta", 3, 3}, {"data", 3, 2}}, true, nil, "SetMinSize meta 2", "Placement groups of pool meta serve with 2 copies, not 3.", ""},
-		"fewer copies, and nobody knows":        {2, []Pool{{"meta", 3, 1}, {"data", 3, 2}}, true, func(f *Facts) { f.Groups = nil }, "", "", "where it belongs"},
-		"somebody made it less safe":            {3, []Pool{{"meta", 3, 1}, {"data", 3, 2}}, true, nil, "SetMinSize meta 2", "", ""},
-		"a number that cannot be":               {0, nil, false, nil, "", "", "not possible"},
-		"no map":                                {3, nil, false, func(f *Facts) { f.Map = nil }, "", "", "do not answer"},
-		"no quorum":                             {3, nil, false, func(f *Facts) { f.Quorum = nil }, "", "", "do not answer"},
-		"an empty list of groups is not clean ": {3, []Pool{{"meta", 3, 1}, {"data", 3, 2}}, true, func(f *Facts) { f.Groups = &Groups{} }, "", "", "until every copy is there"},
+		"the first":                               {3, nil, false, nil, "CreatePool meta 3", "", ""},
+		"the second":                              {3, []Pool{{"meta", 3, 2}}, false, nil, "CreatePool data 3", "", ""},
+		"both are there":                          {3, []Pool{{"meta", 3, 2}, {"data", 3, 2}, {".mgr", 3, 2}}, true, nil, "", "", ""},
+		"too few hosts":                           {4, nil, false, nil, "", "", "there are 3"},
+		"too few OSDs are up":                     {3, nil, false, func(f *Facts) { f.Map.OSDs[0].Up = false }, "", "", "there are 2"},
+		"one that is gone":                        {3, []Pool{{"meta", 3, 2}}, true, nil, "", "", "is gone"},
+		"all that are gone":                       {3, nil, true, nil, "", "", "is gone"},
+		"the size grows":                          {3, []Pool{{"meta", 2, 1}, {"data", 2, 1}}, true, nil, "SetSize meta 3", "", ""},
+		"the size grows, and the hosts do not":    {4, []Pool{{"meta", 3, 2}, {"data", 3, 2}}, true, nil, "", "", "there are 3 places"},
+		"the size grows, and fills a host":        {3, []Pool{{"meta", 2, 1}, {"data", 2, 1}}, true, filled, "", "", "Pool meta keeps 2 copies: 3 would need 16106127360 bytes, and 11650098770 of them have room below 85 percent with no two copies in one place. The smallest, host n3, has 1073741824 bytes. Add disks there, or set spec.ceph.replicas to 2."},
+		"the size grows, and a size is unknown":   {3, []Pool{{"meta", 2, 1}, {"data", 2, 1}}, true, func(f *Facts) { f.Map.OSDs[2].TotalBytes = 0 }, "", "", "how full osd.3 is cannot be read"},
+		"an OSD is new":                           {3, []Pool{{"meta", 2, 1}, {"data", 2, 1}}, true, func(f *Facts) { f.Map.OSDs = append(f.Map.OSDs, OSD{ID: 4, New: true, In: true}) }, "SetSize meta 3", "", ""},
+		"the size grows, and copies are made yet": {3, []Pool{{"meta", 2, 1}, {"data", 2, 1}}, true, degraded, "", "", "Pool meta keeps 2 copies until every one of them is where it belongs."},
+		"the size grows, and nobody knows more":   {3, []Pool{{"meta", 2, 1}, {"data", 2, 1}}, true, func(f *Facts) { f.Groups = nil }, "", "", "keeps 2 copies until"},
+		"copies are being made":                   {3, []Pool{{"meta", 3, 1}, {"data", 2, 1}}, true, degraded, "", "", "until every copy is there"},
+		"copies are made":                         {3, []Pool{{"meta", 3, 1}, {"data", 2, 1}}, true, nil, "SetMinSize meta 2", "", ""},
+		"nobody knows whether they are":           {3, []Pool{{"meta", 3, 1}, {"data", 2, 1}}, true, func(f *Facts) { f.Groups = nil }, "", "", "until every copy is there"},
+		"fewer copies: min_size first":            {2, []Pool{{"meta", 3, 2}, {"data", 3, 2}}, true, nil, "SetMinSize meta 1", "Placement groups of pool meta serve with 1 copies, not 2.", ""},
+		"fewer copies: the size":                  {2, []Pool{{"meta", 3, 1}, {"data", 3, 2}}, true, nil, "SetSize meta 2", "1 of 3 copies of everything in pool meta.", ""},
+		"fewer copies, while some are missing":    {2, []Pool{{"meta", 3, 1}, {"data", 3, 2}}, true, degraded, "", "", "where it belongs"},
+		"fewer copies, where a host is gone":      {2, []Pool{{"meta", 3, 1}, {"data", 3, 2}}, true, func(f *Facts) { f.Groups = &Groups{Total: 8, Clean: 3, Short: 5, Undersized: 5} }, "SetSize meta 2", "1 of 3 copies of everything in pool meta.", ""},
+		"fewer copies, and one is being made":     {2, []Pool{{"meta", 3, 1}, {"data", 3, 2}}, true, func(f *Facts) { f.Groups = &Groups{Total: 8, Clean: 3, Short: 5, Undersized: 4} }, "", "", "where it belongs"},
+		"min_size of all copies":                  {3, []Pool{{"meta", 3, 3}, {"data", 3, 2}}, true, nil, "SetMinSize meta 2", "Placement groups of pool meta serve with 2 copies, not 3.", ""},
+		"fewer copies, and nobody knows":          {2, []Pool{{"meta", 3, 1}, {"data", 3, 2}}, true, func(f *Facts) { f.Groups = nil }, "", "", "where it belongs"},
+		"somebody made it less safe":              {3, []Pool{{"meta", 3, 1}, {"data", 3, 2}}, true, nil, "SetMinSize meta 2", "", ""},
+		"a number that cannot be":                 {0, nil, false, nil, "", "", "not possible"},
+		"no map":                                  {3, nil, false, func(f *Facts) { f.Map = nil }, "", "", "do not answer"},
+		"no quorum":                               {3, nil, false, func(f *Facts) { f.Quorum = nil }, "", "", "do not answer"},
+		"an empty list of groups is not clean ":   {3, []Pool{{"meta", 3, 1}, {"data", 3, 2}}, true, func(f *Facts) { f.Groups = &Groups{} }, "", "", "until every copy is there"},
 	} {
 		f := facts(tt.pools, up(1), up(2), up(3))
 		if tt.change != nil {
@@ -107,11 +109,11 @@ func TestPlanFlags(t *testing.T) {
 		"the flag of somebody else meanwhile": {"n1~", nil, map[string][]string{"n1": {"noout"}}, nil, "", ""},
 		"the host leaves instead":             {"n1~-", []string{"n1"}, map[string][]string{"n1": {"noout"}}, nil, "UnsetNoOut n1", ""},
 		"a host without OSDs":                 {"n9~", nil, nil, nil, "", ""},
-		"a flag of a host that is not listed": {"n1", nil, map[string][]string{"n7": {"noout"}, "n8": {"nodown"}}, nil, "", "set for the OSDs of host n7, which the Cluster does not have"},
+		"a flag of a host that is not listed": {"n1", nil, map[string][]string{"n7": {"noout"}, "rack1": {"noout"}}, nil, "", "set for the OSDs of host n7, which the Cluster does not have"},
 		"a flag for all":                      {"n1", nil, nil, []string{"noout", "sortbitwise"}, "", "noout is set for all"},
 	} {
 		f := facts(nil, up(1))
-		f.Map.HostFlags, f.Map.Flags = tt.flags, tt.all
+		f.Map.HostFlags, f.Map.Flags, f.Map.Hosts = tt.flags, tt.all, []string{"n1", "n7"}
 		check(t, name, PlanFlags(Flags{Hosts: hosts(tt.host), Set: tt.set}, f), tt.want, tt.waits)
 	}
 	check(t, "nobody knows", PlanFlags(Flags{Hosts: hosts("n1~")}, Facts{}), "", "do not answer")

@@ -49,15 +49,12 @@ func Find(clusterUID, fsid string, nodes map[string]decide.Node, members []*v1al
 			if d.Clean() {
 				continue
 			}
-			i := slices.IndexFunc(unknown, func(o ceph.OSD) bool {
-				return Fits(fsid, node, d, o.UUID)
-			})
-			if i < 0 {
+			may := suspects(fsid, node, d)
+			if onOwnRecord(node, nodes[node], d, members, may) {
 				continue
 			}
-			// A map over the paths of a disk has its names, and is another device.
-			if r := Adopted(d, unknown[i].UUID, d.RefusedFor(v1alpha1.RefusalEncrypted)); Is(d, r) {
-				out = append(out, Unrecorded{Suspect{node, d, r}, unknown[i]})
+			if u, is := among(may, unknown); is {
+				out = append(out, u)
 			}
 		}
 	}
@@ -79,13 +76,12 @@ func Suspects(fsid string, hosts []string, nodes map[string]decide.Node, members
 				continue
 			}
 			may := suspects(fsid, host, d)
-			twin := func(one Suspect) bool { return sameSerial(host, node, d, members, one.Record.UUID) }
-			if slices.ContainsFunc(may, func(one Suspect) bool { return recordedOn(host, members, one.Record.UUID) && !twin(one) }) {
+			if onOwnRecord(host, node, d, members, may) {
 				continue
 			}
 			for _, one := range may {
 				twice := slices.ContainsFunc(out, func(o Suspect) bool { return o.Key() == one.Key() })
-				if !twice && (!OnRecord(members, one.Record.UUID) || twin(one)) {
+				if !twice && (!OnRecord(members, one.Record.UUID) || sameSerial(host, node, d, members, one.Record.UUID)) {
 					out = append(out, one)
 				}
 			}
@@ -95,7 +91,24 @@ func Suspects(fsid string, hosts []string, nodes map[string]decide.Node, members
 	return out
 }
 
-// suspects are one for each UUID that an OSD on a disk may have.
+// among returns the suspect of a disk whose OSD the monitors know, and reports whether there is one. The UUID that this version makes goes before that of earlier versions, which disks of several hosts may share.
+func among(may []Suspect, known []ceph.OSD) (Unrecorded, bool) {
+	for _, s := range may {
+		if i := slices.IndexFunc(known, func(o ceph.OSD) bool { return o.UUID == s.Record.UUID }); i >= 0 {
+			return Unrecorded{s, known[i]}, true
+		}
+	}
+	return Unrecorded{}, false
+}
+
+// onOwnRecord reports whether a Member of the host has a disk on record by one of its UUIDs, and none of the same serial number is taken for it.
+func onOwnRecord(host string, node decide.Node, d decide.Device, members []*v1alpha1.Member, may []Suspect) bool {
+	return slices.ContainsFunc(may, func(s Suspect) bool {
+		return recordedOn(host, members, s.Record.UUID) && !sameSerial(host, node, d, members, s.Record.UUID)
+	})
+}
+
+// suspects are one for each UUID that an OSD on a disk may have, that of this version first for each path. A map over the paths of a disk has its names, and is another device.
 func suspects(fsid, host string, d decide.Device) (out []Suspect) {
 	for _, path := range append([]string{d.Path}, d.Links...) {
 		all, err := osd.UUIDs(fsid, identity(host, d), path)

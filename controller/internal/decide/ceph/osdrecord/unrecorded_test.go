@@ -1,6 +1,7 @@
 package osdrecord
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -203,6 +204,40 @@ func TestSuspects_serialAlone(t *testing.T) {
 		}
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%s: suspects %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// TestFind_serialAlone: of disks that repeat a serial number on several hosts each is found for its own OSD, even if an OSD of an earlier version, whose UUID fits all of them, is on no record either. One that its host has on record is
+// found for none.
+func TestFind_serialAlone(t *testing.T) {
+	d := disk("/dev/sdb", "drive-scsi1", 1<<40, v1alpha1.RefusalCeph)
+	d.WWN = ""
+	nodes, own := map[string]decide.Node{}, map[string]v1alpha1.MemberOSD{}
+	for _, n := range []string{"n1", "n2", "n3"} {
+		nodes[n] = decide.Node{Name: n, Agent: decide.AgentUp, Devices: []decide.Device{d}}
+		o, err := New(uid, n, d, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own[n] = o
+	}
+	earlier := suspects(uid, "n1", d)[1].Record
+	known := &ceph.Map{OSDs: []ceph.OSD{{ID: 0, UUID: earlier.UUID}, {ID: 1, UUID: own["n2"].UUID}, {ID: 2, UUID: own["n3"].UUID}}}
+	for name, tt := range map[string]struct {
+		n2, n3 []v1alpha1.MemberOSD
+		want   []string
+	}{
+		"none is on record":       {nil, nil, []string{"n1 0", "n2 1", "n3 2"}},
+		"the others are":          {[]v1alpha1.MemberOSD{own["n2"]}, []v1alpha1.MemberOSD{own["n3"]}, []string{"n1 0"}},
+		"the earlier one is n2's": {[]v1alpha1.MemberOSD{earlier}, nil, []string{"n3 2"}},
+	} {
+		var got []string
+		for _, u := range Find(uid, uid, nodes, []*v1alpha1.Member{member(uid, "n1"), member(uid, "n2", tt.n2...), member(uid, "n3", tt.n3...)}, known) {
+			got = append(got, fmt.Sprintf("%s %d", u.Node, u.OSD.ID))
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}
 }
