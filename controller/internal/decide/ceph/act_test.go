@@ -75,8 +75,8 @@ func (w *world) happenTo(d *worldDisk) {
 
 // giveUp has a person give a disk up, or take that back.
 func (w *world) giveUp(d *worldDisk) {
-	if d.Leaving || !w.auto || w.r.IntN(8) == 0 {
-		d.Leaving, d.AutoReplaced = !d.Leaving && d.known, false
+	if d.GivenUp || !w.auto || w.r.IntN(8) == 0 {
+		d.GivenUp, d.AutoReplaced = !d.GivenUp && d.known, false
 	}
 }
 
@@ -231,9 +231,9 @@ func (d *worldDisk) record(s Step) {
 	d.Purged = d.Purged && s.Do != RegisterOSD || s.Do == PurgeOSD
 	switch s.Do {
 	case ReplaceOSD:
-		d.Leaving, d.AutoReplaced = true, s.Loses == ""
+		d.GivenUp, d.AutoReplaced = true, s.Loses == ""
 	case KeepOSD:
-		d.Leaving, d.AutoReplaced, d.Purged = false, false, false
+		d.GivenUp, d.AutoReplaced, d.Purged = false, false, false
 	}
 }
 
@@ -265,6 +265,6 @@ func (w *world) takeOSD(s Step, d *worldDisk, cut bool) {
 		d.known, d.osd = false, OSD{}
 	case ZapOSD:
 		// A disk that is away keeps what is on it, and comes back as one that nobody has on record: here, as another one.
-		d.Kind, d.Leaving, d.Purged, d.AutoReplaced, d.Missing = osd.Empty, false, false, false, false
+		d.Kind, d.GivenUp, d.Purged, d.AutoReplaced, d.Missing = osd.Empty, false, false, false, false
 	}
 }

@@ -28,7 +28,8 @@ type Host struct {
 	Name string
 	// Address of its node; empty where Kubernetes knows none.
 	Address string
-	// Serving: its node and its agent can be worked with now.
+	// Answers: its agent does. Serving: its node and its agent can be worked with now.
+	Answers bool
 	Serving bool
 	// Unable: it cannot run one more daemon of the kind that is asked about now, or nobody knows whether it can. It may be able later, so what is to be replaced waits for it.
 	Unable bool
@@ -199,8 +200,10 @@ type Disk struct {
 	Message string
 	// Recorded: it was made the OSD, or that was begun, by the Cluster's own record.
 	Recorded bool
-	// Leaving: it is to be given back, because its host leaves, or because somebody approved that it is replaced.
-	Leaving bool
+	// GivenUp: its OSD is to be replaced, and its disk given back: a person approved that, or nobody had to (AutoReplaced). The disks of a host that leaves are not given up by that.
+	GivenUp bool
+	// At is another host that has the disk now; empty if none is known to.
+	At string
 	// Missing: the agent of its host answers, and tells of no such disk. MissingFor is how long this controller saw that without a break, in one boot of the host.
 	Missing    bool
 	MissingFor time.Duration
@@ -209,7 +212,7 @@ type Disk struct {
 	// Outed and Purged: the Cluster has put on record, before it asked for it, that the OSD is marked out, or purged. Both end when the disk is
 	// registered anew: what is on it is worth something again. Outed ends when the OSD is brought in, too, and Purged when it is kept.
 	Outed, Purged bool
-	// Deployed: the workload of its daemon exists, or a pod of it. Ending: it is being deleted, or only the pod is left.
+	// Deployed: the workload of its daemon exists, or a pod of it. Ending: the workload is gone, or being deleted, and the pod has not ended.
 	Deployed Answer
 	Ending   bool
 	// Stale: the disk is encrypted, was away, and came back as another device. The pod of its daemon has it open as the device that it was, and only a new pod opens it anew.

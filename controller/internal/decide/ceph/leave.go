@@ -26,12 +26,13 @@ func (w OSDs) leave(p *Plan, disks []Disk, f Facts) {
 	if why := w.room(leaving, *f.Map); why != "" {
 		p.wait("%s", why)
 	}
-	final := false
+	// One that ends on a host which is off holds up no other one.
+	final := slices.ContainsFunc(leaving, func(d Disk) bool {
+		o, _ := f.Map.byUUID(d.UUID)
+		return d.Ending && o.Up
+	})
 	for _, d := range leaving {
 		s, wait := w.next(leaving, d, f)
-		// One that ends on a host which is off holds up no other one.
-		o, _ := f.Map.byUUID(d.UUID)
-		final = final || d.Ending && o.Up
 		switch {
 		case wait != "":
 			p.wait("%s", wait)
@@ -142,8 +143,8 @@ func (w OSDs) giveBack(s Step, d Disk) (Step, string) {
 
 // ends says that the daemon of a disk has not ended yet, and what ends one whose host does not answer.
 func (w OSDs) ends(d Disk) string {
-	text := fmt.Sprintf("The daemon of disk %s on %s ends.", d.Path, d.Host)
-	if !w.host(d.Host).Serving {
+	text := fmt.Sprintf("The daemon of disk %s on %s has no Deployment that stays, and its pod has not ended.", d.Path, d.Host)
+	if !w.host(d.Host).Answers {
 		text += fmt.Sprintf(" No agent answers on %s. Boot it. If it stays off, delete its Node from Kubernetes, or taint that with node.kubernetes.io/out-of-service=nodeshutdown:NoExecute: the pod ends then.", d.Host)
 	}
 	return text
@@ -157,7 +158,7 @@ func (w OSDs) leftAlone(d Disk) string {
 		if d.Missing {
 			why += "Put it back, and it is cleared. "
 		}
-		why += Unclearable(d.Host, d.Leaving)
+		why += Unclearable(d.Host, d.GivenUp)
 	}
 	return fmt.Sprintf("Disk %s on %s is left as it is: %s", d.Path, d.Host, why)
 }
@@ -175,7 +176,7 @@ func Unclearable(host string, replaced bool) string {
 // cleared reports whether nothing of an OSD that was purged, or given up, is left but the record: its disk is clean, or it was replaced and is not there any more. Of one that was given up somebody else may
 // have made Ceph forget it.
 func (d Disk) cleared() bool {
-	return d.Kind == osd.Empty && (d.Purged || d.Leaving) || (d.Purged || !d.known) && d.Missing && d.Leaving
+	return d.Kind == osd.Empty && (d.Purged || d.GivenUp) || (d.Purged || !d.known) && d.Missing && d.GivenUp
 }
 
 // hosts takes hosts that leave out of the CRUSH map, once no OSD is there.

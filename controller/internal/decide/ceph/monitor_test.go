@@ -12,7 +12,7 @@ func hosts(names ...string) []Host {
 	var out []Host
 	for _, n := range names {
 		name := strings.TrimRight(n, "-!~")
-		out = append(out, Host{Name: name, Serving: !strings.Contains(n, "!"), Leaving: strings.Contains(n, "-"), Maintenance: strings.Contains(n, "~")})
+		out = append(out, Host{Name: name, Answers: !strings.Contains(n, "!"), Serving: !strings.Contains(n, "!"), Leaving: strings.Contains(n, "-"), Maintenance: strings.Contains(n, "~")})
 	}
 	return out
 }

@@ -31,7 +31,7 @@ func (w OSDs) host(name string) Host {
 // leaves reports whether an OSD is being removed. One that was given up without a person stays if its disk comes back before the monitors forgot it: that they were to forget it may be on record
 // even if they refused, or were never asked.
 func (w OSDs) leaves(d Disk) bool {
-	return d.Leaving && (!d.returned() || !d.known && d.Purged) || w.host(d.Host).Leaving
+	return d.GivenUp && (!d.returned() || !d.known && d.Purged) || w.host(d.Host).Leaving
 }
 
 // PlanOSDs returns the steps that bring OSDs up, for each disk one, and those by which they leave: of these at most one that takes data from Ceph for good.
@@ -82,9 +82,9 @@ func (w OSDs) bringUp(p *Plan, d Disk, m Map) {
 	}
 	lock(p, s, d, o)
 	switch h := w.host(d.Host); {
-	case d.Leaving && !h.Serving:
+	case d.GivenUp && !h.Serving:
 		p.wait("osd.%d on %s was given up without a person. Whether its disk %s is there again is known once the agent of its host answers.", s.ID, d.Host, d.Path)
-	case d.Leaving:
+	case d.GivenUp:
 		keep(p, s)
 	case d.Deployed == Unknown:
 		p.wait("Whether the daemon of disk %s on %s is deployed cannot be read.", d.Path, d.Host)

@@ -35,7 +35,7 @@ func disk(id int, changes ...func(*Disk)) Disk {
 
 func locked(d *Disk)     { d.Locked = "the Secret x is gone" }
 func stale(d *Disk)      { d.Stale = true }
-func leaving(d *Disk)    { d.Leaving = true }
+func leaving(d *Disk)    { d.GivenUp = true }
 func undeployed(d *Disk) { d.Deployed = No }
 func ending(d *Disk)     { d.Ending = true }
 func empty(d *Disk)      { d.Kind = osd.Empty }
@@ -78,7 +78,7 @@ func TestPlanOSDs_bringUp(t *testing.T) {
 		"ready, and ran":                           {disk(1, undeployed), []OSD{up(1, down)}, nil, nil, "StartOSD osd.1 (uuid-1) n1", ""},
 		"it serves":                                {disk(1), []OSD{up(1)}, nil, nil, "", ""},
 		"its daemon does not run":                  {disk(1), []OSD{up(1, down)}, nil, nil, "", "does not run"},
-		"and its pod has not ended":                {disk(1, stale, ending), []OSD{up(1, down)}, nil, nil, "", "The daemon of disk /dev/uuid-1 on n1 ends."},
+		"and its pod has not ended":                {disk(1, stale, ending), []OSD{up(1, down)}, nil, nil, "", "its pod has not ended."},
 		"its disk came back as another device":     {disk(1, stale), []OSD{up(1, down)}, nil, nil, "StopOSD osd.1 (uuid-1) n1", ""},
 		"the same, and it serves":                  {disk(1, stale), []OSD{up(1)}, nil, nil, "", ""},
 		"the same, and its key is gone":            {disk(1, stale, locked), []OSD{up(1, down)}, nil, nil, "", "Secret x is gone"},
@@ -151,8 +151,8 @@ func TestPlanOSDs_leave(t *testing.T) {
 		"down, and perhaps deployed":           {disk(1, leaving, func(d *Disk) { d.Deployed = Unknown }), []OSD{up(1, out, safe, down)}, nil, "", "cannot be read"},
 		"a daemon that nobody deploys":         {disk(1, leaving, undeployed), []OSD{up(1, out, safe)}, nil, "", "nobody deploys"},
 		"dead, with its workload":              {disk(1, leaving), []OSD{up(1, out, safe, down)}, nil, "StopOSD osd.1 (uuid-1) n1", ""},
-		"its workload is being deleted":        {disk(1, leaving, ending), []OSD{up(1, out, safe)}, nil, "", "The daemon of disk /dev/uuid-1 on n1 ends."},
-		"not known, and its workload goes":     {disk(1, leaving, purged, ending), nil, nil, "", "The daemon of disk /dev/uuid-1 on n1 ends."},
+		"its workload is being deleted":        {disk(1, leaving, ending), []OSD{up(1, out, safe)}, nil, "", "its pod has not ended."},
+		"not known, and its workload goes":     {disk(1, leaving, purged, ending), nil, nil, "", "its pod has not ended."},
 		"purged":                               {disk(1, leaving, undeployed, purged), nil, nil, "ZapOSD OSD uuid-1 n1", ""},
 		"not known, and nobody purged it":      {disk(1, leaving, undeployed), nil, nil, "", "nobody purged"},
 		"not known, with its workload":         {disk(1, leaving, purged), nil, nil, "StopOSD OSD uuid-1 n1", ""},
@@ -190,12 +190,12 @@ func TestPlanOSDs_host(t *testing.T) {
 	f = facts(twice, up(1, out, safe), up(4, on, out, safe), up(2), up(3))
 	check(t, "one is stopped", PlanOSDs(w, f), "StopOSD osd.1 (uuid-1) n1", "")
 	w.Disks[0].Ending = true
-	check(t, "it ends, and runs yet", PlanOSDs(w, f), "", "The daemon of disk /dev/uuid-1 on n1 ends.")
+	check(t, "it ends, and runs yet", PlanOSDs(w, f), "", "its pod has not ended.")
 	off := w
 	off.Hosts = slices.Clone(w.Hosts)
-	off.Hosts[0].Serving = false
+	off.Hosts[0].Serving, off.Hosts[0].Answers = false, false
 	f = facts(twice, up(1, out, safe, down), up(4, on, out, safe), up(2), up(3))
-	check(t, "its host is off, and it holds up no other one", PlanOSDs(off, f), "StopOSD osd.4 (uuid-4) n1", "The daemon of disk /dev/uuid-1 on n1 ends. No agent answers on n1. Boot it. If it stays off, delete its Node")
+	check(t, "its host is off, and it holds up no other one", PlanOSDs(off, f), "StopOSD osd.4 (uuid-4) n1", "The daemon of disk /dev/uuid-1 on n1 has no Deployment that stays, and its pod has not ended. No agent answers on n1. Boot it. If it stays off, delete its Node")
 	broken := disk(1, undeployed, purged, func(d *Disk) { d.Kind, d.Message = osd.Unknown, "it cannot be read" })
 	p := PlanOSDs(OSDs{Disks: []Disk{broken, disk(2), disk(3)}, Hosts: w.Hosts}, facts(twice, up(2), up(3)))
 	check(t, "one cannot be cleared", Plan{Waits: p.Waits}, "", "left as it is: it cannot be read. If the disk fails, wait until the Member waits for nothing else, and switch host n1 off. Then take it out")

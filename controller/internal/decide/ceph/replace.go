@@ -79,7 +79,7 @@ func offerUnused(p *Plan, s Step, d Disk, is string) {
 }
 
 // goes reports whether the OSD is on its way off the disk already.
-func (d Disk) goes() bool { return d.Outed || d.Purged || d.Leaving }
+func (d Disk) goes() bool { return d.Outed || d.Purged || d.GivenUp }
 
 // kept says why a dead OSD is not given up without a person; empty if it may be: no placement group needs it, all have every copy elsewhere, nothing of it can come back, nobody is at
 // work on the OSDs, and no other OSD leaves at the same time. What nobody could read keeps it.
@@ -100,6 +100,8 @@ func (w OSDs) kept(p Plan, d Disk, o OSD, f Facts) string {
 		return fmt.Sprintf("Ceph does not say that it is safe to destroy (%s).", o.SafeToDestroy)
 	case !o.AutoOut:
 		return "a person marked it out."
+	case d.At != "":
+		return fmt.Sprintf("its disk is in host %s.", d.At)
 	case d.Missing && d.MissingFor < awayFor:
 		return fmt.Sprintf("its disk has to be missing for %s without a break.", awayFor)
 	case w.others(p, d):

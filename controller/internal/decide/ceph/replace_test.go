@@ -14,7 +14,7 @@ func TestPlanOSDs_replace(t *testing.T) {
 	const offered = "ReplaceOSD osd.1 (uuid-1) n1"
 	broken := func(d *Disk) { d.Kind, d.Message = osd.Unknown, "it cannot be read" }
 	missing := func(d *Disk) { d.Kind, d.Missing = osd.Unknown, true }
-	approved := func(d *Disk) { d.Leaving = true }
+	approved := func(d *Disk) { d.GivenUp = true }
 	for name, tt := range map[string]struct {
 		disk  Disk
 		osds  []OSD
@@ -94,7 +94,8 @@ func TestPlanOSDs_autoReplace(t *testing.T) {
 		"somebody keeps Ceph from making copies": {disk(1, missing), up(1, down, out, safe), func(_ *OSDs, f *Facts) { f.Map.Flags = []string{"norecover"} }, false, "flag norecover"},
 		"somebody works on its host":             {disk(1, missing), up(1, down, out, safe), func(_ *OSDs, f *Facts) { f.Map.HostFlags["n1"] = []string{"noout"} }, false, "flag noout"},
 		"somebody works on another host":         {disk(1, missing), up(1, down, out, safe), func(_ *OSDs, f *Facts) { f.Map.HostFlags["n2"] = []string{"noout"} }, true, ""},
-		"another one is replaced":                {disk(1, missing), up(1, down, out, safe), func(w *OSDs, _ *Facts) { w.Disks[1].Leaving = true }, false, "another OSD leaves"},
+		"its disk is in another host":            {disk(1, missing, func(d *Disk) { d.At = "n2" }), up(1, down, out, safe), nil, false, "its disk is in host n2."},
+		"another one is replaced":                {disk(1, missing), up(1, down, out, safe), func(w *OSDs, _ *Facts) { w.Disks[1].GivenUp = true }, false, "another OSD leaves"},
 		"another one is purged":                  {disk(1, missing), up(1, down, out, safe), func(w *OSDs, _ *Facts) { w.Disks[1].Purged = true }, false, "another OSD leaves"},
 		"another one is being brought back":      {disk(1, missing), up(1, down, out, safe), func(w *OSDs, _ *Facts) { w.Disks[1].Outed = true }, false, "another OSD leaves"},
 		"another host leaves":                    {disk(1, missing), up(1, down, out, safe), func(w *OSDs, _ *Facts) { w.Hosts[1].Leaving = true }, false, "another OSD leaves"},
@@ -149,7 +150,7 @@ func TestPlanOSDs_autoReplaceOne(t *testing.T) {
 
 // TestPlanOSDs_autoReplacedReturns: the OSD of a disk that comes back stays while the monitors know it. Later its disk is cleared by a person alone.
 func TestPlanOSDs_autoReplacedReturns(t *testing.T) {
-	auto := func(d *Disk) { d.Leaving, d.AutoReplaced = true, true }
+	auto := func(d *Disk) { d.GivenUp, d.AutoReplaced = true, true }
 	missing := func(d *Disk) { d.Kind, d.Missing = osd.Unknown, true }
 	unknown := func(d *Disk) { d.Kind, d.Message = osd.Unknown, "It cannot be read." }
 	dead := []OSD{up(1, down, out, safe)}
@@ -188,8 +189,8 @@ func TestPlanOSDs_autoReplacedReturns(t *testing.T) {
 // TestPlanOSDs_zapHoldsNobodyUp: a disk that cannot be cleared, or that a person is asked about, does not keep another OSD from leaving.
 func TestPlanOSDs_zapHoldsNobodyUp(t *testing.T) {
 	w := OSDs{Hosts: hosts("n1", "n2", "n3", "n4"), Disks: []Disk{
-		disk(1, undeployed, purged, func(d *Disk) { d.Leaving = true }),
-		disk(2, undeployed, func(d *Disk) { d.Kind, d.Leaving = osd.Unknown, true }), disk(3), disk(4),
+		disk(1, undeployed, purged, func(d *Disk) { d.GivenUp = true }),
+		disk(2, undeployed, func(d *Disk) { d.Kind, d.GivenUp = osd.Unknown, true }), disk(3), disk(4),
 	}}
 	down := func(o *OSD) { o.Up, o.In, o.SafeToDestroy = false, false, Yes }
 	check(t, "two leave", PlanOSDs(w, facts(twice, up(2, down), up(3), up(4))), "ZapOSD OSD uuid-1 n1; PurgeOSD osd.2 (uuid-2) n2", "")

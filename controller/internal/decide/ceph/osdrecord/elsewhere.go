@@ -15,7 +15,7 @@ type Stray struct {
 	Host, At, Path string
 }
 
-// Strays returns these disks, ordered by host and path. WWN and serial number together tell them from all others, and the agent of the host on record does not tell of them now.
+// Strays returns these disks but those whose OSDs are given up, ordered by host and path. WWN and serial number together tell them from all others, and the agent of the host on record does not tell of them now.
 func Strays(nodes map[string]decide.Node, members []*v1alpha1.Member) (out []Stray) {
 	for _, m := range members {
 		if m.Spec.Ceph == nil {
@@ -24,7 +24,7 @@ func Strays(nodes map[string]decide.Node, members []*v1alpha1.Member) (out []Str
 		host := string(m.Spec.Node)
 		for _, o := range m.Spec.Ceph.OSDs {
 			// What an agent told before it was silent is old.
-			if _, there := Device(nodes[host], o); !(there && nodes[host].Up()) && o.WWN != "" && o.Serial != "" {
+			if _, there := Device(nodes[host], o); !(there && nodes[host].Up()) && !o.Replaced && o.WWN != "" && o.Serial != "" {
 				out = append(out, strayed(nodes, host, o)...)
 			}
 		}
@@ -33,6 +33,15 @@ func Strays(nodes map[string]decide.Node, members []*v1alpha1.Member) (out []Str
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.OSD.Path, b.OSD.Path), cmp.Compare(a.At, b.At))
 	})
 	return out
+}
+
+// At returns the host that has a disk which another one has on record; empty if none of the strays is that.
+func At(strays []Stray, host, uuid string) string {
+	i := slices.IndexFunc(strays, func(s Stray) bool { return s.Host == host && s.OSD.UUID == uuid })
+	if i < 0 {
+		return ""
+	}
+	return strays[i].At
 }
 
 // strayed is where a disk is that its host does not have.

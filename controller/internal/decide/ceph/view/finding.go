@@ -90,7 +90,7 @@ func (v *View) unasked(r v1alpha1.MemberCeph) backend.Finding {
 // it: it becomes no OSD before Ceph has forgotten that one.
 func (v *View) misplaced(p *plan) {
 	for _, s := range osdrecord.Strays(v.seen.Nodes, v.seen.World.Members) {
-		p.wait("Disk %s of host %s, with an OSD, is in host %s now, as %s. Put it back into %[2]s: an OSD does not move with its disk by itself.", s.OSD.Path, s.Host, s.At, s.Path)
+		p.wait("Disk %s of host %s, with an OSD, is seen in host %s now, as %s. Put it back into %[2]s: an OSD does not move with its disk by itself.", s.OSD.Path, s.Host, s.At, s.Path)
 	}
 	for _, n := range v.nodes() {
 		for _, o := range record(v.member(n)).OSDs {

@@ -281,7 +281,7 @@ func (v *View) grouping(f ceph.Facts) ceph.Grouping {
 	g.Scale = ceph.ScaleOff
 	for _, d := range v.disks() {
 		ran := f.Map != nil && slices.ContainsFunc(f.Map.OSDs, func(o ceph.OSD) bool { return o.UUID == d.UUID && !o.New })
-		if ran && !d.Leaving && !v.host(d.Host).Leaving {
+		if ran && !d.GivenUp && !v.host(d.Host).Leaving {
 			g.Disks++
 		}
 	}

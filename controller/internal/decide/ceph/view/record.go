@@ -48,7 +48,7 @@ func (v *View) nodes() []string {
 // host says what the rules about Ceph have to know of a host.
 func (v *View) host(node string) ceph.Host {
 	m, kube := v.member(node), v.seen.World.Nodes[node]
-	h := ceph.Host{Name: node, Address: v.seen.Addresses[node], Leaving: !m.DeletionTimestamp.IsZero()}
+	h := ceph.Host{Name: node, Answers: v.seen.Nodes[node].Up(), Address: v.seen.Addresses[node], Leaving: !m.DeletionTimestamp.IsZero()}
 	h.Maintenance = v.maintained(node)
 	reason, _ := backend.Unwanted(v.seen.Cluster.Common(), kube)
 	h.Serving = v.seen.Nodes[node].Up() && kube.Exists && v.seen.Addresses[node] != "" && (reason == "" || h.Leaving)
@@ -84,9 +84,11 @@ func (v *View) monitors() (records []ceph.MonitorRecord, listening []cephpod.Mon
 // disks are those on record.
 func (v *View) disks() []ceph.Disk {
 	var out []ceph.Disk
+	strays := osdrecord.Strays(v.seen.Nodes, v.seen.World.Members)
 	for _, n := range v.nodes() {
 		for _, o := range record(v.member(n)).OSDs {
-			d := ceph.Disk{Host: n, Path: string(o.Path), UUID: o.UUID, Recorded: true, Outed: o.Outed, Purged: o.Purged, Leaving: o.Replaced, AutoReplaced: o.AutoReplaced, Encrypted: o.Encrypted, Deployed: v.deployedOSD(o.UUID)}
+			d := ceph.Disk{Host: n, Path: string(o.Path), UUID: o.UUID, Recorded: true, Outed: o.Outed, Purged: o.Purged, GivenUp: o.Replaced, AutoReplaced: o.AutoReplaced, Encrypted: o.Encrypted, Deployed: v.deployedOSD(o.UUID)}
+			d.At = osdrecord.At(strays, n, o.UUID)
 			d.Ending = d.Deployed == ceph.Yes && v.seen.Workloads.ends(o.UUID)
 			d.Message, d.Locked = "its agent has not said what is on it.", v.locked(o)
 			_, there := osdrecord.Device(v.seen.Nodes[n], o)

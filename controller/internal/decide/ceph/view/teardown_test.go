@@ -306,7 +306,7 @@ func TestStopOSD_unknown(t *testing.T) {
 				got = s.Daemon.ID
 			}
 		}
-		if got != want || want == "" && !slices.ContainsFunc(v.plan.waits, func(w string) bool { return strings.Contains(w, "ends.") }) {
+		if got != want || want == "" && !slices.ContainsFunc(v.plan.waits, func(w string) bool { return strings.Contains(w, "its pod has not ended") }) {
 			t.Errorf("%s: it stops %q, and waits for %q", name, got, v.plan.waits)
 		}
 	}
