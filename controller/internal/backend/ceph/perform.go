@@ -40,7 +40,16 @@ func (b *Backend) perform(ctx context.Context, host string, step backend.Step) e
 	if !ok || s.Host() != host && s.Via() != host {
 		return fmt.Errorf("step %T of host %q via %q was given to host %q", step, step.Host(), step.Via(), host)
 	}
-	do := map[string]func(context.Context, view.Step) error{
+	do := b.performers()[s.Does]
+	if do == nil {
+		return fmt.Errorf("unknown action %q", s.Does)
+	}
+	return do(ctx, s)
+}
+
+// performers are what performs each action.
+func (b *Backend) performers() map[string]func(context.Context, view.Step) error {
+	return map[string]func(context.Context, view.Step) error{
 		v1alpha1.ActionWipeDevice: b.wipe, v1alpha1.ActionTakeDisks: b.takeDisks, v1alpha1.ActionAdoptOSD: b.adoptOSD,
 		v1alpha1.ActionPrepareCeph: b.prepare, v1alpha1.ActionFormCeph: b.form, v1alpha1.ActionConfigureCeph: b.configure,
 		v1alpha1.ActionStartMonitor: b.startMonitor, v1alpha1.ActionRemoveMonitor: b.removeMonitor, v1alpha1.ActionAdoptMonitor: b.adoptMonitor,
@@ -52,11 +61,7 @@ func (b *Backend) perform(ctx context.Context, host string, step backend.Step) e
 		v1alpha1.ActionSetBudget: b.setBudget, v1alpha1.ActionSetNoOut: b.setNoOut, v1alpha1.ActionUnsetNoOut: b.unsetNoOut, v1alpha1.ActionFailOver: b.failOver,
 		v1alpha1.ActionBlockClient: b.blockClient, v1alpha1.ActionUnblockClient: b.unblockClient,
 		v1alpha1.ActionServeFilesystem: b.serve, v1alpha1.ActionServeDashboard: b.serveDashboard, v1alpha1.ActionTearDownCeph: b.tearDown,
-	}[s.Does]
-	if do == nil {
-		return fmt.Errorf("unknown action %q", s.Does)
 	}
-	return do(ctx, s)
 }
 
 // have has the monitors make the change of a step. What Ceph said before is not true any more, whatever comes of it.

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// maxReplicas is how many copies of everything a pool may have.
-const maxReplicas = 5
+// MaxReplicas is how many copies of everything a pool may have. The API has the same limit.
+const MaxReplicas = 5
 
 // Pools is what is wanted of the pools.
 type Pools struct {
@@ -30,8 +30,8 @@ func Replicas(spec, places int) (int, error) {
 	switch {
 	case spec == 0:
 		return max(1, min(3, places)), nil
-	case spec < 0 || spec > maxReplicas:
-		return 0, fmt.Errorf("%d replicas: there can be 1 to %d", spec, maxReplicas)
+	case spec < 0 || spec > MaxReplicas:
+		return 0, fmt.Errorf("%d replicas: there can be 1 to %d", spec, MaxReplicas)
 	}
 	return spec, nil
 }
@@ -58,7 +58,7 @@ func PlanPools(w Pools, f Facts) Plan {
 		p.wait("The monitors do not answer, so nothing is done to pools.")
 		return p
 	}
-	if w.Replicas < 1 || w.Replicas > maxReplicas {
+	if w.Replicas < 1 || w.Replicas > MaxReplicas {
 		p.wait("%d replicas are not possible.", w.Replicas)
 		return p
 	}

@@ -62,6 +62,12 @@ const (
 	RequireRelease Action = "RequireRelease"
 )
 
+// Actions are all of them.
+var Actions = []Action{
+	StartMonitor, RemoveMonitor, AdoptMonitor, AdoptOSD, RegisterOSD, PrepareOSD, StartOSD, StopOSD, OutOSD, InOSD, PurgeOSD, ZapOSD, RemoveHost, CreatePool, SetSize, SetMinSize,
+	SetScale, SetGroups, UnsetBulk, ReplaceOSD, KeepOSD, SetNoOut, UnsetNoOut, FailOver, BlockClient, UnblockClient, ReplaceDaemon, RequireRelease,
+}
+
 // Step is one change. It can be repeated: what it asks for is a state.
 type Step struct {
 	Do Action

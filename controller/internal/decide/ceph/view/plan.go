@@ -242,7 +242,7 @@ func (v *View) replicas() int {
 	}
 	n, err := ceph.Replicas(spec, places)
 	if err != nil {
-		return 1
+		return spec // No pool is made or changed for that.
 	}
 	if spec > 0 {
 		return n

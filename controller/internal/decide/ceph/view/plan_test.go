@@ -89,6 +89,7 @@ func TestReplicas_unasked(t *testing.T) {
 		"nor told anything":           {0, "", nil, false, 1},
 		"Ceph has three copies":       {0, "", []ceph.Pool{{Name: cephname.PoolData, Size: 3, MinSize: 2}}, true, 3},
 		"Ceph has one, whatever said": {0, "osd_pool_default_size = 3\n", nil, true, 1},
+		"more than any pool may have": {6, "osd_pool_default_size = 3\n", nil, false, 6},
 		"the spec says two":           {2, "osd_pool_default_size = 3\n", nil, false, 2},
 	} {
 		o := joined(v1alpha1.ClusterSpec{Ceph: &v1alpha1.CephSpec{Replicas: tt.spec}})

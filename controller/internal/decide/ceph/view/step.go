@@ -192,6 +192,9 @@ func (s Step) API() v1alpha1.PlanStep {
 	return out
 }
 
+// ActionOf is the action of a step of a Ceph cluster, as the API names it.
+func ActionOf(do ceph.Action) string { return actions[do] }
+
 // actions are the actions of steps of Ceph clusters.
 var actions = map[ceph.Action]string{
 	ceph.StartMonitor: v1alpha1.ActionStartMonitor, ceph.RemoveMonitor: v1alpha1.ActionRemoveMonitor, ceph.RegisterOSD: v1alpha1.ActionRegisterOSD,
@@ -201,7 +204,7 @@ var actions = map[ceph.Action]string{
 	ceph.SetScale: v1alpha1.ActionChangePool, ceph.SetGroups: v1alpha1.ActionChangePool, ceph.UnsetBulk: v1alpha1.ActionChangePool,
 	ceph.SetNoOut: v1alpha1.ActionSetNoOut, ceph.UnsetNoOut: v1alpha1.ActionUnsetNoOut, ceph.ReplaceDaemon: v1alpha1.ActionReplaceDaemon,
 	ceph.RequireRelease: v1alpha1.ActionRequireRelease, ceph.ReplaceOSD: v1alpha1.ActionReplaceOSD, ceph.KeepOSD: v1alpha1.ActionKeepOSD,
-	ceph.AdoptMonitor: v1alpha1.ActionAdoptMonitor, ceph.FailOver: v1alpha1.ActionFailOver,
+	ceph.AdoptMonitor: v1alpha1.ActionAdoptMonitor, ceph.AdoptOSD: v1alpha1.ActionAdoptOSD, ceph.FailOver: v1alpha1.ActionFailOver,
 	ceph.BlockClient: v1alpha1.ActionBlockClient, ceph.UnblockClient: v1alpha1.ActionUnblockClient,
 }
 
