@@ -30,6 +30,8 @@ func ValidUUID(text string) bool { return uid.MatchString(text) && strings.Trim(
 // UUID is the UUID of the OSD that a Cluster makes on a disk. A disk with WWN and serial number has the same one on every node. The node counts for all others, and the path for a disk without
 // either, which nothing else tells from others. It returns an error for a UID that is no UUID, for a disk without a size, and for a disk whose node counts and is not told.
 //
+// The UID is that of the Cluster which made the Ceph cluster, its FSID: one that took that up has another.
+//
 // The format is stable: version 5 of RFC 9562, in the namespace of the Cluster's UID, of the name "quarry-osd-v1", wwn, serial, size, and the place,
 // each ended by a newline. The place is empty, or node, or node, newline, path.
 func UUID(clusterUID string, d Disk, path string) (string, error) {

@@ -85,7 +85,7 @@ func (OsdState) EnumDescriptor() ([]byte, []int) {
 // OsdIdentity is an OSD that a Cluster has on a disk.
 type OsdIdentity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. UID of the Cluster.
+	// REQUIRED. It is the FSID of the Ceph cluster: the UID of the Cluster, or of the earlier one whose Ceph cluster it took up. The UUIDs of OSDs follow from it.
 	ClusterUid string `protobuf:"bytes,1,opt,name=cluster_uid,json=clusterUid,proto3" json:"cluster_uid,omitempty"`
 	// REQUIRED. UUID of the OSD: the one that pkg/osd computes for this Cluster and this disk.
 	Uuid string `protobuf:"bytes,2,opt,name=uuid,proto3" json:"uuid,omitempty"`

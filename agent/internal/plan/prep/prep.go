@@ -25,7 +25,7 @@ type Spec struct {
 	Device plan.Identity
 	// Node is the name of this node.
 	Node string
-	// ClusterUID is that of the Cluster.
+	// ClusterUID is the FSID of the Ceph cluster: the UID of the Cluster, or of the earlier one whose Ceph cluster it took up. The UUIDs of OSDs follow from it.
 	ClusterUID string
 	// Want is the OSD. Its UUID has to be the one of this Cluster on this disk.
 	Want osd.Wanted

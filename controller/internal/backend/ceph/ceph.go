@@ -38,6 +38,7 @@ type Agents interface {
 
 // OSD is one that a Cluster has on a disk.
 type OSD struct {
+	// ClusterUID is the FSID of the Ceph cluster: the UID of the Cluster, or of the earlier one whose Ceph cluster it took up. The UUID follows from it.
 	ClusterUID, UUID, FSID string
 	// ID that Ceph gave it; negative while it has none.
 	ID int
