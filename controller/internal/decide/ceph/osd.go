@@ -90,10 +90,8 @@ func (w OSDs) bringUp(p *Plan, d Disk, m Map) {
 		p.wait("Whether the daemon of disk %s on %s is deployed cannot be read.", d.Path, d.Host)
 	case known && !o.In && d.Outed:
 		bringIn(p, s, h)
-	case d.Ending:
-		p.wait("%s", w.ends(d))
 	case d.Deployed == Yes:
-		keepUp(p, s, d, o, h)
+		w.keepUp(p, s, d, o, h)
 	case !h.Serving || h.Maintenance:
 		p.wait("Disk %s waits for its host %s.", d.Path, d.Host)
 	case d.Kind == osd.Unknown || d.Kind == osd.Other:
@@ -106,7 +104,11 @@ func (w OSDs) bringUp(p *Plan, d Disk, m Map) {
 }
 
 // keepUp has the daemon that is deployed on a disk get a new pod where it cannot run again in the one that it has, and tells else what it lacks. The OSD is the zero one where the monitors know none.
-func keepUp(p *Plan, s Step, d Disk, o OSD, h Host) {
+func (w OSDs) keepUp(p *Plan, s Step, d Disk, o OSD, h Host) {
+	if d.Ending {
+		p.wait("%s", w.ends(d))
+		return
+	}
 	known := o.UUID != ""
 	if known && d.Stale && !o.Up && d.Kind == osd.Ready && d.Locked == "" && h.Serving && !h.Maintenance {
 		s.Do, s.Why = StopOSD, "The encrypted disk was away, and came back as another device: only a new pod of the daemon opens it anew."

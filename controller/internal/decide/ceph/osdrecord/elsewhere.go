@@ -23,8 +23,7 @@ func Strays(nodes map[string]decide.Node, members []*v1alpha1.Member) (out []Str
 		}
 		host := string(m.Spec.Node)
 		for _, o := range m.Spec.Ceph.OSDs {
-			// What an agent told before it was silent is old.
-			if _, there := Device(nodes[host], o); !(there && nodes[host].Up()) && !o.Replaced && o.WWN != "" && o.Serial != "" {
+			if !has(nodes[host], o) && !o.Replaced && o.WWN != "" && o.Serial != "" {
 				out = append(out, strayed(nodes, host, o)...)
 			}
 		}
@@ -54,6 +53,12 @@ func strayed(nodes map[string]decide.Node, host string, o v1alpha1.MemberOSD) (o
 	return out
 }
 
+// has reports whether a node has the disk of an OSD now. What an agent told before it was silent is old.
+func has(n decide.Node, o v1alpha1.MemberOSD) bool {
+	_, there := Device(n, o)
+	return there && n.Up()
+}
+
 // RecordedAt returns the host beside the given one that has a disk on record; empty if none has. Disks of several hosts may repeat a WWN or a serial number alone: one that is clean is another disk then, and so is one while
 // the other host has its own. Only what is on the disk is protected beyond that.
 func RecordedAt(host string, d decide.Device, nodes map[string]decide.Node, members []*v1alpha1.Member) string {
@@ -64,9 +69,8 @@ func RecordedAt(host string, d decide.Device, nodes map[string]decide.Node, memb
 			continue
 		}
 		for _, o := range m.Spec.Ceph.OSDs {
-			_, there := Device(nodes[at], o)
 			// A path says nothing on another host.
-			if Is(d, o) && !Nameless(o) && (certain || !d.Takeable() && !(there && nodes[at].Up())) {
+			if Is(d, o) && !Nameless(o) && (certain || !d.Takeable() && !has(nodes[at], o)) {
 				return at
 			}
 		}
