@@ -155,9 +155,11 @@ func (h *Host) Format(name, format, label, uuid string) {
 	})
 }
 
-// Partition writes a partition table with n partitions.
+// Partition writes a partition table with n partitions; without a name of a table the kernel shows partitions that nothing on the disk tells of.
 func (h *Host) Partition(name, table string, n int) {
-	h.Format(name, table, "", "")
+	if table != "" {
+		h.Format(name, table, "", "")
+	}
 	h.edit(name, func(d *disk) {
 		for i := range n {
 			d.partitions = append(d.partitions, fmt.Sprintf("%s%d", name, i+1))

@@ -96,6 +96,21 @@ func zapsUnfinished(s *suite) {
 	s.clean()
 }
 
+func zapsPhantom(s *suite) {
+	s.clean()
+	s.must("prepare", s.prepare(s.request()))
+	s.ShowPartition(s.T)
+	if refusals := s.device().GetRefusals(); len(refusals) == 0 || refusals[0].GetReason() != "PartitionTable" {
+		s.Errorf("the disk with a partition is refused for %v", refusals)
+	}
+	s.is(agentv1.OsdState_OSD_STATE_READY)
+	s.must("zap", s.zap())
+	s.clean()
+	s.Foreign(s.T, s.wanted(other).GetUuid(), other)
+	s.ShowPartition(s.T)
+	s.refused("zap of another OSD", s.zap(), codes.PermissionDenied, s.Steps())
+}
+
 func leavesForeign(s *suite) {
 	s.clean()
 	digest := s.identity().GetDigest()

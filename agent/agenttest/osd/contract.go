@@ -34,6 +34,8 @@ type Node interface {
 	Foreign(t *testing.T, uuid, fsid string)
 	// ZeroEnds zeroes the first and the last MiB of the disk.
 	ZeroEnds(t *testing.T)
+	// ShowPartition has the kernel show a partition that no table on the disk tells of.
+	ShowPartition(t *testing.T)
 	// Open lets a program have the disk open until it is closed.
 	Open(t *testing.T) (closeIt func())
 	// Steps counts the changes that the agent made so far.
@@ -62,6 +64,7 @@ func Contract(t *testing.T, node Node) {
 		{"prepare survives death between any two steps", prepareSurvives},
 		{"zap survives death between any two steps", zapSurvives},
 		{"an OSD whose making was cut off is given back clean", zapsUnfinished},
+		{"an OSD whose label the kernel takes for a table of partitions is given back clean", zapsPhantom},
 		{"another OSD is left alone, even if both ends of its disk are zeroed", leavesForeign},
 		{"an empty disk is not an OSD that ran", refusesRan},
 		{"what is not clean, or not as described, is left alone", refusesOthers},

@@ -82,6 +82,9 @@ func (n *fakeNode) Foreign(_ *testing.T, uuid, fsid string) {
 // ZeroEnds zeroes.
 func (n *fakeNode) ZeroEnds(*testing.T) { n.Agent.ZeroEnds("sdb") }
 
+// ShowPartition shows one.
+func (n *fakeNode) ShowPartition(*testing.T) { n.Partition("sdb", "", 1) }
+
 // Open lets a program open the disk.
 func (n *fakeNode) Open(*testing.T) func() {
 	n.Agent.Open("sdb", "ceph-osd")

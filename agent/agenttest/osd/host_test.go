@@ -130,7 +130,7 @@ func loop(t *testing.T, root string) string {
 	if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, diskSize)); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("losetup", "-f", "--show", image).Output()
+	out, err := exec.Command("losetup", "--partscan", "-f", "--show", image).Output()
 	if err != nil {
 		t.Skipf("losetup: %v", err)
 	}
@@ -253,6 +253,14 @@ func (n *realNode) Dirty(t *testing.T) { n.write(t, []byte("somebody's data"), 8
 func (n *realNode) Foreign(t *testing.T, uuid, fsid string) {
 	l := osd.Label{UUID: uuid, FSID: fsid, ID: "3", SizeBytes: diskSize, Description: "main", Ready: true, Epoch: 15}
 	n.write(t, osdtest.Block(l, nil), osd.Places(diskSize)...)
+}
+
+// ShowPartition tells the kernel of one.
+func (n *realNode) ShowPartition(t *testing.T) {
+	t.Helper()
+	if out, err := exec.Command("addpart", n.path, "1", "2048", "2048").CombinedOutput(); err != nil {
+		t.Fatalf("addpart: %v: %s", err, out)
+	}
 }
 
 // ZeroEnds zeroes.

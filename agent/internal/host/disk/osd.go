@@ -35,7 +35,7 @@ func (d *device) clearOSD(ctx context.Context, uuid string, verify func(*os.File
 		return err
 	}
 	if len(facts.Labels)+len(facts.Headers) == 0 && d.checkClean() == nil {
-		return nil
+		return d.rereadPartitions()
 	}
 	last, err := lastMark(facts, uuid)
 	if err != nil {
@@ -64,6 +64,10 @@ func (d *device) clearOSD(ctx context.Context, uuid string, verify func(*os.File
 		return err
 	}
 	if err := d.sync(); err != nil {
+		return err
+	}
+	// The kernel may have taken a label for a table of partitions.
+	if err := d.rereadPartitions(); err != nil {
 		return err
 	}
 	return d.checkClean()

@@ -227,6 +227,12 @@ func whole(d plan.Device) bool {
 // headless says what a disk lacks that is not whole.
 const headless = "the label of the OSD at its start is gone, and no daemon starts from a copy"
 
+// phantom reports whether the partitions that the kernel shows on a disk are none. A label, or a header, that stands whole at the start of the disk leaves no table a place; but kernels that know the tables of Atari take one label in
+// some hundred for such a table (https://github.com/rook/rook/issues/7940). Whoever mounts or holds such a partition, or has it open, still keeps the disk.
+func phantom(d plan.Device) bool {
+	return len(d.Headers) > 0 && d.Headers[0].Offset == 0 || len(d.Labels) > 0 && d.Labels[0].Offset == 0
+}
+
 // refused says why the device is left alone: as another's if it is, else by its refusals.
 func refused(d plan.Device, v osd.Verdict, p plan.Policy) error {
 	refusals := plan.Judge(d, p)
@@ -251,7 +257,7 @@ var harmless = []string{
 func obstacles(d plan.Device, p plan.Policy) []plan.Refusal {
 	var out []plan.Refusal
 	for _, r := range plan.Judge(d, p) {
-		mark := r.Reason == refusal.PartitionTable && len(d.Partitions) == 0 || r.Reason == refusal.Swap && len(d.Mounts) == 0
+		mark := r.Reason == refusal.PartitionTable && (len(d.Partitions) == 0 || phantom(d)) || r.Reason == refusal.Swap && len(d.Mounts) == 0
 		if !mark && !slices.Contains(harmless, r.Reason) {
 			out = append(out, r)
 		}

@@ -346,7 +346,7 @@ func TestPlans_neverTouchWhatIsNotOurs(t *testing.T) {
 }
 
 func inUse(d plan.Device) bool {
-	return len(d.Mounts)+len(d.Holders)+len(d.Partitions)+len(d.Unreadable) > 0 || d.Use == plan.Used || d.ReadOnly || d.Suspended || d.Wipe != nil || d.PVUUID != ""
+	return len(d.Mounts)+len(d.Holders)+len(d.Unreadable) > 0 || len(d.Partitions) > 0 && (len(d.Labels) == 0 || d.Labels[0].Offset > 0) || d.Use == plan.Used || d.ReadOnly || d.Suspended || d.Wipe != nil || d.PVUUID != ""
 }
 
 // forbidden says why a step must not be planned; empty if it may be.
