@@ -197,11 +197,7 @@ func (h *Host) Corrupt(name, fact string) {
 }
 
 // Clear empties the disk as dd would, whatever is on it.
-func (h *Host) Clear(name string) {
-	h.edit(name, func(d *disk) {
-		d.erase()
-	})
-}
+func (h *Host) Clear(name string) { h.edit(name, func(d *disk) { d.erase() }) }
 
 // Break makes every observation fail with the error until it is called with nil.
 func (h *Host) Break(err error) {
