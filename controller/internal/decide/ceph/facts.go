@@ -198,8 +198,6 @@ type Disk struct {
 	Kind osd.Kind
 	// Message is what it said.
 	Message string
-	// Recorded: it was made the OSD, or that was begun, by the Cluster's own record.
-	Recorded bool
 	// GivenUp: its OSD is to be replaced, and its disk given back: a person approved that, or nobody had to (AutoReplaced). The disks of a host that leaves are not given up by that.
 	GivenUp bool
 	// At is another host that has the disk now; empty if none is known to.

@@ -126,7 +126,7 @@ func (w OSDs) giveBack(s Step, d Disk) (Step, string) {
 		return s, ""
 	case d.Kind == osd.Empty:
 		return s, fmt.Sprintf("Disk %s on %s is clean.", d.Path, d.Host)
-	case !d.Recorded || d.Kind == osd.Unknown || d.Kind == osd.Other:
+	case d.Kind == osd.Unknown || d.Kind == osd.Other:
 		return s, w.leftAlone(d)
 	case d.Kind == osd.Ready && !d.Purged:
 		// Monitors that lost what they knew, or were restored, do not know it either.
@@ -153,7 +153,7 @@ func (w OSDs) ends(d Disk) string {
 // leftAlone says why a disk is not given back.
 func (w OSDs) leftAlone(d Disk) string {
 	why := d.Message
-	if d.Recorded && d.Purged && d.Kind == osd.Unknown && w.host(d.Host).Serving {
+	if d.Purged && d.Kind == osd.Unknown && w.host(d.Host).Serving {
 		why = strings.TrimSuffix(why, ".") + ". "
 		if d.Missing {
 			why += "Put it back, and it is cleared. "

@@ -154,16 +154,13 @@ func tell(p *Plan, d Disk, o OSD) {
 
 // register has the monitors know the OSD that a disk is to become.
 func register(p *Plan, s Step, d Disk) {
-	switch {
-	case d.Kind == osd.Ready:
+	if d.Kind == osd.Ready {
 		// It may hold the only copy of something, and the monitors would believe that it is empty.
 		p.wait("Disk %s on %s carries an OSD that the monitors do not know. Nothing is done to it.", d.Path, d.Host)
-	case !d.Recorded:
-		p.wait("Disk %s on %s is not on record yet.", d.Path, d.Host)
-	default:
-		s.Do, s.Why = RegisterOSD, "The disk is to become an OSD."
-		p.step(s)
+		return
 	}
+	s.Do, s.Why = RegisterOSD, "The disk is to become an OSD."
+	p.step(s)
 }
 
 // make has a disk become the OSD that the monitors know, and its daemon run.

@@ -26,7 +26,7 @@ func hostOf(id int) string { return "n" + string(rune('0'+id)) }
 
 // disk is that of an OSD whose daemon is deployed, with changes.
 func disk(id int, changes ...func(*Disk)) Disk {
-	d := Disk{Host: hostOf(id), Path: "/dev/" + uuidOf(id), UUID: uuidOf(id), Kind: osd.Ready, Recorded: true, Deployed: Yes}
+	d := Disk{Host: hostOf(id), Path: "/dev/" + uuidOf(id), UUID: uuidOf(id), Kind: osd.Ready, Deployed: Yes}
 	for _, change := range changes {
 		change(&d)
 	}
@@ -70,7 +70,6 @@ func TestPlanOSDs_bringUp(t *testing.T) {
 		waits string
 	}{
 		"a disk that was chosen":                   {disk(1, empty, undeployed), nil, nil, nil, "RegisterOSD OSD uuid-1 n1", ""},
-		"not on record yet":                        {disk(1, empty, undeployed, func(d *Disk) { d.Recorded = false }), nil, nil, nil, "", "not on record"},
 		"registered":                               {disk(1, empty, undeployed), []OSD{up(1, neverRan)}, nil, []string{"n1"}, "PrepareOSD osd.1 (uuid-1) n1", ""},
 		"registered, without programs there":       {disk(1, empty, undeployed), []OSD{up(1, neverRan)}, nil, []string{"n2"}, "", "programs"},
 		"killed in the making":                     {disk(1, undeployed, func(d *Disk) { d.Kind = osd.Unfinished }), []OSD{up(1, neverRan)}, nil, []string{"n1"}, "PrepareOSD osd.1 (uuid-1) n1", ""},
@@ -162,7 +161,6 @@ func TestPlanOSDs_leave(t *testing.T) {
 		"clean, and still on record":           {disk(1, leaving, undeployed, purged, empty), nil, nil, "ZapOSD OSD uuid-1 n1", ""},
 		"given up, clean, nobody purged it":    {disk(1, leaving, undeployed, empty), nil, nil, "ZapOSD OSD uuid-1 n1", ""},
 		"purged, and somebody else's by now":   {disk(1, leaving, undeployed, purged, other), nil, nil, "", "left as it is"},
-		"purged, and not on record":            {disk(1, leaving, undeployed, purged, func(d *Disk) { d.Recorded = false }), nil, nil, "", "left as it is"},
 		"it never ran":                         {disk(1, leaving, undeployed), []OSD{up(1, neverRan)}, nil, "PurgeOSD osd.1 (uuid-1) n1", ""},
 		"it never ran, and may start":          {disk(1, leaving), []OSD{up(1, neverRan)}, nil, "StopOSD osd.1 (uuid-1) n1", ""},
 		"too few hosts for the copies":         {disk(1, leaving), []OSD{up(1)}, func(f *Facts) { f.Map.Pools = []Pool{{"data", 3, 2}} }, "", "3 copies of everything, and only 2 places"},

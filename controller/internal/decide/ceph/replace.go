@@ -20,7 +20,7 @@ func (w OSDs) offer(p *Plan, d Disk, f Facts) {
 		w.offerForgotten(p, d)
 		return
 	}
-	if o.Up || (o.In || o.New) && !unused || d.goes() || !d.Recorded {
+	if o.Up || (o.In || o.New) && !unused || d.goes() {
 		return
 	}
 	is := map[bool]string{true: "is down, and Ceph has marked it out", false: "is down, and somebody marked it out"}[o.AutoOut]
@@ -58,7 +58,7 @@ func (w OSDs) offer(p *Plan, d Disk, f Facts) {
 
 // offerForgotten gives up the record of an OSD that the monitors do not know, and whose disk is not there. A person approves that: the disk may come back with what nobody purged.
 func (w OSDs) offerForgotten(p *Plan, d Disk) {
-	if h := w.host(d.Host); !d.Recorded || !d.Missing || d.goes() || h.Maintenance || !h.Serving {
+	if h := w.host(d.Host); !d.Missing || d.goes() || h.Maintenance || !h.Serving {
 		return
 	}
 	p.wait("The monitors do not know the OSD of disk %s on %s, and the disk is not there. Put it back, or approve ReplaceOSD in the plan of the Cluster.", d.Path, d.Host)

@@ -57,7 +57,7 @@ func (w *world) addHost(name string) {
 	for range 1 + w.r.IntN(2) {
 		id := len(w.disks)
 		w.disks = append(w.disks, &worldDisk{id: id, Disk: Disk{
-			Host: name, Path: fmt.Sprintf("/dev/d%02d", id), UUID: fmt.Sprintf("uuid-%02d", id), Kind: osd.Empty, Recorded: true, Deployed: No,
+			Host: name, Path: fmt.Sprintf("/dev/d%02d", id), UUID: fmt.Sprintf("uuid-%02d", id), Kind: osd.Empty, Deployed: No,
 		}})
 	}
 }

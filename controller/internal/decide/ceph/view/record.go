@@ -87,7 +87,7 @@ func (v *View) disks() []ceph.Disk {
 	strays := osdrecord.Strays(v.seen.Nodes, v.seen.World.Members)
 	for _, n := range v.nodes() {
 		for _, o := range record(v.member(n)).OSDs {
-			d := ceph.Disk{Host: n, Path: string(o.Path), UUID: o.UUID, Recorded: true, Outed: o.Outed, Purged: o.Purged, GivenUp: o.Replaced, AutoReplaced: o.AutoReplaced, Encrypted: o.Encrypted, Deployed: v.deployedOSD(o.UUID)}
+			d := ceph.Disk{Host: n, Path: string(o.Path), UUID: o.UUID, Outed: o.Outed, Purged: o.Purged, GivenUp: o.Replaced, AutoReplaced: o.AutoReplaced, Encrypted: o.Encrypted, Deployed: v.deployedOSD(o.UUID)}
 			d.At = osdrecord.At(strays, n, o.UUID)
 			d.Ending = d.Deployed == ceph.Yes && v.seen.Workloads.ends(o.UUID)
 			d.Message, d.Locked = "its agent has not said what is on it.", v.locked(o)
