@@ -120,7 +120,7 @@ func is[E error](err error) bool {
 	return ok
 }
 
-// condition says what is wrong with all volumes of a Cluster, as it was seen last; nil where the Cluster is gone.
+// condition says what is wrong with all volumes of a Cluster, as it was seen last. The owner is nil where the Cluster is gone.
 func condition(owner *v1alpha1.Cluster) volume.Condition {
 	if owner == nil {
 		return volume.Abnormal("the Cluster that the volume belongs to does not exist")

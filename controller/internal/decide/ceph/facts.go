@@ -189,7 +189,7 @@ func (g *Groups) clean() bool { return g != nil && g.Total > 0 && g.Clean == g.T
 // Still reports whether every placement group is clean, or lacks copies for want of a place: none is made or moved now.
 func (g *Groups) Still() bool { return g != nil && g.Total > 0 && g.Clean+g.Undersized == g.Total }
 
-// Disk is one that is an OSD's on record, or is to become one.
+// Disk is one on record: it is an OSD, or is to become one.
 type Disk struct {
 	Host, Path string
 	// UUID that the OSD of the Cluster on it has.
