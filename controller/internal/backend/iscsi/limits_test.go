@@ -1,14 +1,11 @@
 package iscsi
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"sigs.k8s.io/yaml"
 
+	"quarry.storage/quarry/controller/internal/backend/backendtest"
 	"quarry.storage/quarry/pkg/sharedlun"
 )
 
@@ -27,19 +24,7 @@ func TestLimits_api(t *testing.T) {
 		{"members", "spec.lun.serial", length, sharedlun.MaxIdentity},
 		{"members", "spec.reservation.previous", items, sharedlun.MaxOldKeys},
 	} {
-		text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "deploy", "crd", "quarry.storage_"+c.kind+".yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var crd apiextensionsv1.CustomResourceDefinition
-		if err := yaml.UnmarshalStrict(text, &crd); err != nil {
-			t.Fatal(err)
-		}
-		schema := *crd.Spec.Versions[0].Schema.OpenAPIV3Schema
-		for name := range strings.SplitSeq(c.field, ".") {
-			schema = schema.Properties[name]
-		}
-		if got := c.limit(schema); got == nil || *got != c.want {
+		if got := c.limit(backendtest.Schema(t, c.kind, c.field)); got == nil || *got != c.want {
 			t.Errorf("%s of %s: the limit is %v, want %d", c.field, c.kind, got, c.want)
 		}
 	}
