@@ -106,6 +106,15 @@ func zapsPhantom(s *suite) {
 	s.is(agentv1.OsdState_OSD_STATE_READY)
 	s.must("zap", s.zap())
 	s.clean()
+	s.survives(func() func() error {
+		s.must("prepare", s.prepare(s.request()))
+		s.ShowPartition(s.T)
+		req := &agentv1.ZapOsdRequest{Device: s.identity(), Osd: s.wanted(cluster), Making: s.inspect().GetMaking()}
+		return func() error {
+			_, err := s.osds().ZapOsd(s.ctx(), req)
+			return err
+		}
+	}, s.clean)
 	s.Foreign(s.T, s.wanted(other).GetUuid(), other)
 	s.ShowPartition(s.T)
 	s.refused("zap of another OSD", s.zap(), codes.PermissionDenied, s.Steps())

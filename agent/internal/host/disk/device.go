@@ -104,11 +104,3 @@ func (d *device) sync() error {
 	}
 	return d.refresh()
 }
-
-// rereadPartitions does nothing for an image file.
-func (d *device) rereadPartitions() error {
-	if _, _, err := Number(d.file); err != nil {
-		return nil
-	}
-	return rereadPartitions(d.file)
-}

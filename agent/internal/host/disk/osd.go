@@ -35,10 +35,14 @@ func (d *device) clearOSD(ctx context.Context, uuid string, verify func(*os.File
 		return err
 	}
 	if len(facts.Labels)+len(facts.Headers) == 0 && d.checkClean() == nil {
-		return d.rereadPartitions()
+		return nil
 	}
 	last, err := lastMark(facts, uuid)
 	if err != nil {
+		return err
+	}
+	// Before the first write, and while the mark stands: afterwards nobody would know that partitions which the kernel took out of it are none.
+	if err := d.dropPartitions(); err != nil {
 		return err
 	}
 	keep := format.Range{Offset: last, Bytes: max(osd.BlockBytes, int64(d.sector))}
@@ -64,10 +68,6 @@ func (d *device) clearOSD(ctx context.Context, uuid string, verify func(*os.File
 		return err
 	}
 	if err := d.sync(); err != nil {
-		return err
-	}
-	// The kernel may have taken a label for a table of partitions.
-	if err := d.rereadPartitions(); err != nil {
 		return err
 	}
 	return d.checkClean()

@@ -1,7 +1,6 @@
 package disk
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"unsafe"
@@ -39,18 +38,6 @@ func geometry(f *os.File) (size int64, sector int, err error) {
 func ioctlPointer(f *os.File, request uint, p unsafe.Pointer) error {
 	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), uintptr(request), uintptr(p)); errno != 0 {
 		return errno
-	}
-	return nil
-}
-
-// rereadPartitions makes the kernel forget partitions that are gone. Devices that cannot have any say so.
-func rereadPartitions(f *os.File) error {
-	err := unix.IoctlSetInt(int(f.Fd()), unix.BLKRRPART, 0)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTTY) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read the partitions of %s again: %w", f.Name(), err)
 	}
 	return nil
 }

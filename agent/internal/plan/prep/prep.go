@@ -96,7 +96,7 @@ func Prepare(s plan.Snapshot, spec Spec, p plan.Policy) (plan.Plan, error) {
 		}
 		return plan.Plan{Notes: []string{fmt.Sprintf("Device %s carries the OSD already.", d.Path)}}, nil
 	case osd.Unfinished:
-		if stay := obstacles(d, p); len(stay) > 0 {
+		if stay := append(obstacles(d, p), onPartitions(s, d)...); len(stay) > 0 {
 			return plan.Plan{}, &plan.NotCleanError{Path: d.Path, Refusals: stay}
 		}
 		// An OSD that is made now is found by the size that the disk has now.
@@ -150,7 +150,7 @@ func Zap(s plan.Snapshot, spec Spec, p plan.Policy) (plan.Plan, error) {
 	}
 	switch v := Look(d, spec.Want, p); v.Kind {
 	case osd.Ready, osd.Unfinished:
-		if stay := obstacles(d, p); len(stay) > 0 {
+		if stay := append(obstacles(d, p), onPartitions(s, d)...); len(stay) > 0 {
 			return plan.Plan{}, &plan.NotCleanError{Path: d.Path, Refusals: stay}
 		}
 		if err := madeAnew(d, v, spec.Making); err != nil {
@@ -227,10 +227,26 @@ func whole(d plan.Device) bool {
 // headless says what a disk lacks that is not whole.
 const headless = "the label of the OSD at its start is gone, and no daemon starts from a copy"
 
-// phantom reports whether the partitions that the kernel shows on a disk are none. A label, or a header, that stands whole at the start of the disk leaves no table a place; but kernels that know the tables of Atari take one label in
-// some hundred for such a table (https://github.com/rook/rook/issues/7940). Whoever mounts or holds such a partition, or has it open, still keeps the disk.
+// phantom reports whether the partitions that the kernel shows on a disk are none. A label, or a header, at the start of the disk leaves no place to a table that is read from there, and tables elsewhere are signatures; but kernels that know
+// the tables of Atari take one label in some hundred for such a table (https://github.com/rook/rook/issues/7940). Whoever mounts or holds such a partition, or has it open, still keeps the disk, and so does what somebody made on one.
 func phantom(d plan.Device) bool {
 	return len(d.Headers) > 0 && d.Headers[0].Offset == 0 || len(d.Labels) > 0 && d.Labels[0].Offset == 0
+}
+
+// onPartitions says what somebody made on the partitions that the kernel shows on a disk. One that the snapshot does not have went away while it was made.
+func onPartitions(s plan.Snapshot, d plan.Device) (out []plan.Refusal) {
+	for _, x := range s.Devices {
+		if !slices.Contains(d.Partitions, x.KernelName) || x.SizeBytes == 0 {
+			continue
+		}
+		if len(x.Signatures)+len(x.Labels)+len(x.Headers)+len(x.Unreadable) > 0 || x.PVUUID != "" || x.Wipe != nil {
+			out = append(out, plan.Refusal{
+				Reason:  refusal.PartitionTable,
+				Message: fmt.Sprintf("The kernel shows partition %s on the disk of an OSD, and something is on it, or it cannot be read. If nobody needs that, wipe its signatures (wipefs --all /dev/%s).", x.KernelName, x.KernelName),
+			})
+		}
+	}
+	return out
 }
 
 // refused says why the device is left alone: as another's if it is, else by its refusals.

@@ -406,3 +406,32 @@ func TestSteps_changeTheirDisk(t *testing.T) {
 		t.Error("an OSD of ours speaks against itself")
 	}
 }
+
+// TestZap_partitions: partitions that the kernel shows on the disk of an OSD keep nobody from giving it back, unless something is on one, or nobody can say.
+func TestZap_partitions(t *testing.T) {
+	w := own(t)
+	for name, tt := range map[string]struct {
+		change func(disk, part *plan.Device)
+		want   bool
+	}{
+		"nothing is on it":           {func(*plan.Device, *plan.Device) {}, true},
+		"it is empty":                {func(_, part *plan.Device) { part.SizeBytes, part.Unreadable = 0, []string{"content: it is empty"} }, true},
+		"it has a filesystem":        {func(_, part *plan.Device) { marked("ext4", 1080)(part) }, false},
+		"it has an OSD":              {func(_, part *plan.Device) { carrying(osd.Wanted{UUID: other, FSID: cluster, ID: 7}, true)(part) }, false},
+		"it is a physical volume":    {func(_, part *plan.Device) { part.PVUUID = "pv" }, false},
+		"it cannot be read":          {func(_, part *plan.Device) { part.Unreadable = []string{"content: input/output error"} }, false},
+		"it is mounted":              {func(disk, _ *plan.Device) { disk.Mounts = []string{"/mnt"} }, false},
+		"another device is on it":    {func(disk, _ *plan.Device) { disk.Holders = []string{"dm-3"} }, false},
+		"the label is only a copy":   {func(disk, _ *plan.Device) { disk.Labels = disk.Labels[1:] }, false},
+		"it is one of another disk ": {func(disk, part *plan.Device) { part.KernelName = "sdz1"; marked("ext4", 1080)(part) }, true},
+	} {
+		d, part := clean(carrying(w, true)), clean()
+		d.Partitions = []string{"sdb8"}
+		part.KernelName, part.Path, part.Type = "sdb8", "/dev/sdb8", "partition"
+		tt.change(&d, &part)
+		p, err := Zap(plan.Snapshot{Devices: []plan.Device{d, part}}, Spec{Device: plan.IdentityOf(d), ClusterUID: cluster, Want: w, Making: Look(d, w, policy).Making}, policy)
+		if zaps := err == nil && len(p.Steps) == 1; zaps != tt.want {
+			t.Errorf("%s: %v, %v", name, lines(p), err)
+		}
+	}
+}

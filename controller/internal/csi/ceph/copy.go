@@ -69,7 +69,7 @@ func (s site) fits(ctx context.Context, w frame.Wish, of subvolume.Volume) error
 	need, what := max(0, of.Used), "has"
 	if w.Source.Snapshot {
 		// What the volume has now says nothing of a snapshot, and Ceph does not say how large that is.
-		need = 0
+		need, what = 1, "has at least"
 	}
 	if s.tight.has(w.Name) {
 		need, what = max(need, of.Bytes, w.Size.Required), "may have"

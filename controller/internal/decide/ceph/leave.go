@@ -26,11 +26,12 @@ func (w OSDs) leave(p *Plan, disks []Disk, f Facts) {
 	if why := w.room(leaving, *f.Map); why != "" {
 		p.wait("%s", why)
 	}
-	// One that ends on a host which is off holds up no other one.
-	final := slices.ContainsFunc(leaving, func(d Disk) bool {
+	// While the daemon of one ends, none that runs is stopped. One that ends on a host which is off holds up nothing.
+	ending := slices.ContainsFunc(leaving, func(d Disk) bool {
 		o, _ := f.Map.byUUID(d.UUID)
 		return d.Ending && o.Up
 	})
+	final := false
 	for _, d := range leaving {
 		s, wait := w.next(leaving, d, f)
 		switch {
@@ -38,6 +39,8 @@ func (w OSDs) leave(p *Plan, disks []Disk, f Facts) {
 			p.wait("%s", wait)
 		case s.Do == OutOSD || s.Do == ZapOSD:
 			p.step(s)
+		case ending && s.Do == StopOSD:
+			p.wait("osd.%d on %s is stopped once the daemon of another OSD that leaves has ended.", s.ID, d.Host)
 		case !final:
 			p.step(s)
 			final = true
@@ -110,7 +113,7 @@ func (w OSDs) stop(s Step, o OSD, d Disk) (Step, string) {
 	return s, ""
 }
 
-// giveBack makes the disk of an OSD clean that the monitors do not know any more. A disk that is not on record may carry anything.
+// giveBack makes the disk of an OSD clean that the monitors do not know any more.
 func (w OSDs) giveBack(s Step, d Disk) (Step, string) {
 	switch {
 	case d.Ending:

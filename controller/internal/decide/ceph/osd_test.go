@@ -188,7 +188,7 @@ func TestPlanOSDs_host(t *testing.T) {
 	f = facts(twice, up(1, out, safe), up(4, on, out, safe), up(2), up(3))
 	check(t, "one is stopped", PlanOSDs(w, f), "StopOSD osd.1 (uuid-1) n1", "")
 	w.Disks[0].Ending = true
-	check(t, "it ends, and runs yet", PlanOSDs(w, f), "", "its pod has not ended.")
+	check(t, "it ends, and runs yet", PlanOSDs(w, f), "", "its pod has not ended. osd.4 on n1 is stopped once the daemon of another OSD that leaves has ended.")
 	off := w
 	off.Hosts = slices.Clone(w.Hosts)
 	off.Hosts[0].Serving, off.Hosts[0].Answers = false, false

@@ -106,7 +106,7 @@ func (w Pools) change(p *Plan, have Pool, f Facts) {
 		}
 		// How much there is to copy is seen only while all copies are there. One size after the other.
 		if !f.Groups.clean() {
-			p.wait("Pool %s keeps %d copies until every one of them is where it belongs.", have.Name, have.Size)
+			p.wait("Pool %s keeps %d copies, and gets no more before it is known that every placement group is clean.", have.Name, have.Size)
 			return
 		}
 		if why := w.full(have, *f.Map); why != "" {

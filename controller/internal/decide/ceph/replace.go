@@ -39,6 +39,9 @@ func (w OSDs) offer(p *Plan, d Disk, f Facts) {
 		Do: ReplaceOSD, Host: d.Host, Path: d.Path, UUID: d.UUID, ID: o.ID, Why: "The OSD " + is + ".",
 		Loses: fmt.Sprintf("osd.%d on disk %s of host %s is given up, with what is on the disk. That is cleared once Ceph says that no placement group needs it. If it was the last OSD of the host, a clean disk of the host takes its place.", o.ID, d.Path, d.Host),
 	}
+	if d.At != "" {
+		s.Loses += fmt.Sprintf(" The disk is in host %s, and is not cleared there.", d.At)
+	}
 	if unused {
 		offerUnused(p, s, d, is)
 		return

@@ -46,7 +46,8 @@ func At(strays []Stray, host, uuid string) string {
 // strayed is where a disk is that its host does not have.
 func strayed(nodes map[string]decide.Node, host string, o v1alpha1.MemberOSD) (out []Stray) {
 	for at, n := range nodes {
-		if d, there := Device(n, o); there && at != host && n.Up() {
+		// What an agent told before it was silent may still be so.
+		if d, there := Device(n, o); there && at != host {
 			out = append(out, Stray{OSD: o, Host: host, At: at, Path: d.Path})
 		}
 	}

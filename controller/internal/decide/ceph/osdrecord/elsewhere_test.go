@@ -22,7 +22,7 @@ func TestStrays(t *testing.T) {
 		"it moved":                           {d, decide.AgentUp, false, decide.AgentUp, "n1 n2 /dev/sdb"},
 		"it moved, and its host is off":      {d, decide.AgentUnreachable, true, decide.AgentUp, "n1 n2 /dev/sdb"},
 		"both see it":                        {d, decide.AgentUp, true, decide.AgentUp, ""},
-		"the other one said so a while ago":  {d, decide.AgentUp, false, decide.AgentUnreachable, ""},
+		"the other one said so a while ago":  {d, decide.AgentUp, false, decide.AgentUnreachable, "n1 n2 /dev/sdb"},
 		"it has nothing but a serial number": {alone, decide.AgentUp, false, decide.AgentUp, ""},
 	} {
 		nodes := map[string]decide.Node{
