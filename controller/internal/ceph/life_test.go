@@ -29,7 +29,7 @@ func newLife(t *testing.T, hosts ...string) *life {
 	l.client = newClient(t, l.model)
 	for i, h := range hosts {
 		l.hosts = append(l.hosts, decided.Host{Name: h, Serving: true})
-		l.disks = append(l.disks, decided.Disk{Host: h, Path: "/dev/sd" + h, UUID: cephtest.UUID(i), Kind: osd.Ready, Recorded: true, Deployed: decided.Yes})
+		l.disks = append(l.disks, decided.Disk{Host: h, Path: "/dev/sd" + h, UUID: cephtest.UUID(i), Kind: osd.Ready, Deployed: decided.Yes})
 	}
 	for i, name := range []string{"a", "b", "c"} {
 		l.monitors, l.deployed = append(l.monitors, decided.MonitorRecord{Name: name, Host: hosts[i]}), append(l.deployed, name)
@@ -122,7 +122,7 @@ func TestHostLeaves(t *testing.T) {
 	l.hosts[2].Leaving = true
 	l.until("the third of three has to stay, but for its monitor", "RemoveMonitor")
 	l.hosts = append(l.hosts, decided.Host{Name: "n3", Serving: true})
-	l.disks = append(l.disks, decided.Disk{Host: "n3", Path: "/dev/sdn3", UUID: cephtest.UUID(3), Kind: osd.Empty, Recorded: true, Deployed: decided.No})
+	l.disks = append(l.disks, decided.Disk{Host: "n3", Path: "/dev/sdn3", UUID: cephtest.UUID(3), Kind: osd.Empty, Deployed: decided.No})
 	l.until("a new host comes, and data leave the old one", "StartMonitor RegisterOSD PrepareOSD StartOSD OutOSD")
 	l.model.OSDs[2].Holds = false
 	l.model.Managers = nil
