@@ -54,10 +54,10 @@ func goesOn(t *testing.T, p *corev1.Pod, what string, more int) {
 	})
 }
 
-// read compares files of the volume with the sums that a script prints.
+// read compares files of the volume with the sums that a script prints, and lists what the reader sees.
 func (w *writer) read(t *testing.T, sums string) {
 	t.Helper()
-	p := pod(t, w.pod.Name+"-reader", w.reader, "cd /data0; "+sums+" | md5sum -c -", w.claim)
+	p := pod(t, w.pod.Name+"-reader", w.reader, "cd /data0; ls -l --full-time; "+sums+" | md5sum -c -", w.claim)
 	out := logs(waitPod(t, p, corev1.PodSucceeded))
 	if n := strings.Count(out, ": OK"); n < 20 {
 		t.Errorf("%d files read as they were written:\n%s", n, out)
