@@ -261,6 +261,8 @@ func (n *realNode) ShowPartition(t *testing.T) {
 	if out, err := exec.Command("addpart", n.path, "1", "2048", "2048").CombinedOutput(); err != nil {
 		t.Fatalf("addpart: %v: %s", err, out)
 	}
+	// Until udev has looked at it nobody reads it. Without udev there is nothing to wait for.
+	_ = exec.Command("udevadm", "settle").Run()
 }
 
 // ZeroEnds zeroes.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/pkg/osd"
@@ -239,12 +240,16 @@ func onPartitions(s plan.Snapshot, d plan.Device) (out []plan.Refusal) {
 		if !slices.Contains(d.Partitions, x.KernelName) || x.SizeBytes == 0 {
 			continue
 		}
-		if len(x.Signatures)+len(x.Labels)+len(x.Headers)+len(x.Unreadable) > 0 || x.PVUUID != "" || x.Wipe != nil {
-			out = append(out, plan.Refusal{
-				Reason:  refusal.PartitionTable,
-				Message: fmt.Sprintf("The kernel shows partition %s on the disk of an OSD, and something is on it, or it cannot be read. If nobody needs that, wipe its signatures (wipefs --all /dev/%s).", x.KernelName, x.KernelName),
-			})
+		why := ""
+		switch {
+		case len(x.Unreadable) > 0:
+			why = "it cannot be read now: " + strings.Join(x.Unreadable, "; ") + "."
+		case len(x.Signatures)+len(x.Labels)+len(x.Headers) > 0 || x.PVUUID != "" || x.Wipe != nil:
+			why = fmt.Sprintf("something is on it. If nobody needs that, wipe its signatures (wipefs --all /dev/%s).", x.KernelName)
+		default:
+			continue
 		}
+		out = append(out, plan.Refusal{Reason: refusal.PartitionTable, Message: fmt.Sprintf("The kernel shows partition %s on the disk of an OSD, and %s", x.KernelName, why)})
 	}
 	return out
 }
