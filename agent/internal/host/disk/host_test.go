@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"quarry.storage/quarry/pkg/osd"
+	"quarry.storage/quarry/pkg/osd/osdtest"
 )
 
 // loopOf attaches a sparse image of the given size to a loop device.
@@ -91,6 +94,40 @@ func TestHost_wipe(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestHost_clearOSD_partition: a partition that the kernel shows on the disk of an OSD goes with the OSD, unless something of somebody else is on it, or somebody has it open. Until then nothing is written.
+func TestHost_clearOSD_partition(t *testing.T) {
+	const uuid = "11111111-2222-4333-8444-555555555555"
+	dev := loop(t, "--partscan")
+	part := dev + "p8"
+	put(t, dev, 0, string(osdtest.Block(osd.Label{UUID: uuid, FSID: uuid, ID: "3", SizeBytes: testSize, Description: "main", Ready: true}, nil)))
+	tool(t, "addpart", dev, "8", "8192", "16384")
+	clear := func() error { return New().ClearOSD(t.Context(), dev, uuid, accept) }
+	whole := func(why string, err, want error) {
+		t.Helper()
+		if !errors.Is(err, want) || len(facts(t, dev).Labels) != 1 {
+			t.Errorf("%s: %v, %+v", why, err, facts(t, dev).Labels)
+		}
+	}
+	tool(t, "mkfs.ext4", "-q", "-F", part)
+	whole("a filesystem is on it", clear(), ErrNotOurs)
+	tool(t, "wipefs", "--all", part)
+	f, err := os.Open(part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole("somebody has it open", clear(), ErrBusy)
+	f.Close()
+	if err := clear(); err != nil {
+		t.Fatal(err)
+	}
+	if got := facts(t, dev); !got.Clean() {
+		t.Errorf("after: %+v", got)
+	}
+	if _, err := os.Stat("/sys/class/block/" + part[5:]); err == nil {
+		t.Error("the kernel still has the partition")
 	}
 }
 

@@ -42,7 +42,7 @@ func (d *device) clearOSD(ctx context.Context, uuid string, verify func(*os.File
 		return err
 	}
 	// Before the first write, and while the mark stands: afterwards nobody would know that partitions which the kernel took out of it are none.
-	if err := d.dropPartitions(); err != nil {
+	if err := d.dropPartitions(uuid); err != nil {
 		return err
 	}
 	keep := format.Range{Offset: last, Bytes: max(osd.BlockBytes, int64(d.sector))}

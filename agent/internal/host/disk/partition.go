@@ -28,8 +28,9 @@ func (d *device) rereadPartitions() error {
 	return nil
 }
 
-// dropPartitions makes the kernel forget all partitions of the device, whatever stands on it. One that somebody has open stays, which is an error.
-func (d *device) dropPartitions() error {
+// dropPartitions makes the kernel forget all partitions of a disk with the marks of one OSD. One that somebody has open stays, and so do all where something of somebody else is on one, which is an error. In a label that the kernel took for a
+// table they may begin anywhere on the disk, also at its start.
+func (d *device) dropPartitions(uuid string) error {
 	major, minor, err := Number(d.file)
 	if err != nil {
 		// An image file has none.
@@ -40,21 +41,56 @@ func (d *device) dropPartitions() error {
 	if err != nil {
 		return fmt.Errorf("partitions of %s: %w", d.file.Name(), err)
 	}
+	numbers := map[string]int32{}
 	for _, e := range entries {
 		text, err := os.ReadFile(filepath.Join(dir, e.Name(), "partition"))
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 			continue
 		}
-		number := 0
+		number := int64(0)
 		if err == nil {
-			number, err = strconv.Atoi(strings.TrimSpace(string(text)))
+			number, err = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 32)
 		}
 		if err == nil {
-			err = dropPartition(d.file, int32(number)) //nolint:gosec // The kernel counts them in 32 bits.
+			err = checkPartition("/dev/"+strings.ReplaceAll(e.Name(), "!", "/"), uuid)
 		}
 		if err != nil {
-			return fmt.Errorf("have the kernel forget partition %s: %w", e.Name(), err)
+			return fmt.Errorf("partition %s: %w", e.Name(), err)
 		}
+		numbers[e.Name()] = int32(number)
+	}
+	for name, number := range numbers {
+		if err := dropPartition(d.file, number); err != nil {
+			return fmt.Errorf("have the kernel forget partition %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// checkPartition refuses a partition on the disk of an OSD that carries anything but what is the OSD's.
+func checkPartition(path, uuid string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	facts, im, err := probeOwn(f)
+	if err != nil {
+		return err
+	}
+	im.Free()
+	foreign := facts.PVUUID != "" || facts.Wipe != nil
+	for _, s := range facts.Signatures {
+		foreign = foreign || s.Type != "ceph_bluestore" && (s.Type != "crypto_LUKS" || len(facts.Headers) == 0)
+	}
+	for _, l := range facts.Labels {
+		foreign = foreign || l.Err != nil || l.Label.UUID != uuid
+	}
+	for _, h := range facts.Headers {
+		foreign = foreign || h.UUID != uuid
+	}
+	if foreign {
+		return fmt.Errorf("%w: something else is on it. If nobody needs that, wipe its signatures (wipefs --all %s)", ErrNotOurs, path)
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"quarry.storage/quarry/agent/internal/plan"
 	"quarry.storage/quarry/pkg/osd"
@@ -234,22 +233,19 @@ func phantom(d plan.Device) bool {
 	return len(d.Headers) > 0 && d.Headers[0].Offset == 0 || len(d.Labels) > 0 && d.Labels[0].Offset == 0
 }
 
-// onPartitions says what somebody made on the partitions that the kernel shows on a disk. One that the snapshot does not have went away while it was made.
+// onPartitions says what somebody made on the partitions that the kernel shows on a disk, as far as udev tells: nobody opens partitions for an observation. ClearOSD looks at them itself. One that the snapshot does not have went away while it was made.
 func onPartitions(s plan.Snapshot, d plan.Device) (out []plan.Refusal) {
 	for _, x := range s.Devices {
 		if !slices.Contains(d.Partitions, x.KernelName) || x.SizeBytes == 0 {
 			continue
 		}
-		why := ""
-		switch {
-		case len(x.Unreadable) > 0:
-			why = "it cannot be read now: " + strings.Join(x.Unreadable, "; ") + "."
-		case len(x.Signatures)+len(x.Labels)+len(x.Headers) > 0 || x.PVUUID != "" || x.Wipe != nil:
-			why = fmt.Sprintf("something is on it. If nobody needs that, wipe its signatures (wipefs --all /dev/%s).", x.KernelName)
-		default:
-			continue
+		// udev gives a partition what it says of its disk, where it finds nothing on it.
+		if tag := x.UdevTags["ID_FS_TYPE"]; x.PVUUID != "" || tag != "" && tag != d.UdevTags["ID_FS_TYPE"] {
+			out = append(out, plan.Refusal{
+				Reason:  refusal.PartitionTable,
+				Message: fmt.Sprintf("The kernel shows partition %s on the disk of an OSD, and something is on it. If nobody needs that, wipe its signatures (wipefs --all /dev/%[1]s).", x.KernelName),
+			})
 		}
-		out = append(out, plan.Refusal{Reason: refusal.PartitionTable, Message: fmt.Sprintf("The kernel shows partition %s on the disk of an OSD, and %s", x.KernelName, why)})
 	}
 	return out
 }

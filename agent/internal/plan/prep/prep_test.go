@@ -407,23 +407,26 @@ func TestSteps_changeTheirDisk(t *testing.T) {
 	}
 }
 
-// TestZap_partitions: partitions that the kernel shows on the disk of an OSD keep nobody from giving it back, unless something is on one, or nobody can say.
+// TestZap_partitions: partitions that the kernel shows on the disk of an OSD keep nobody from giving it back, unless udev says that something is on one, or somebody uses it.
 func TestZap_partitions(t *testing.T) {
 	w := own(t)
 	for name, tt := range map[string]struct {
 		change func(disk, part *plan.Device)
 		want   bool
 	}{
-		"nothing is on it":           {func(*plan.Device, *plan.Device) {}, true},
-		"it is empty":                {func(_, part *plan.Device) { part.SizeBytes, part.Unreadable = 0, []string{"content: it is empty"} }, true},
-		"it has a filesystem":        {func(_, part *plan.Device) { marked("ext4", 1080)(part) }, false},
-		"it has an OSD":              {func(_, part *plan.Device) { carrying(osd.Wanted{UUID: other, FSID: cluster, ID: 7}, true)(part) }, false},
+		"nothing is on it": {func(*plan.Device, *plan.Device) {}, true},
+		"it is empty":      {func(_, part *plan.Device) { part.SizeBytes, part.Unreadable = 0, []string{"content: it is empty"} }, true},
+		"udev says what the disk has": {func(disk, part *plan.Device) {
+			disk.UdevTags = tags("ceph_bluestore")
+			part.UdevTags = tags("ceph_bluestore")
+		}, true},
+		"it has a filesystem":        {func(disk, part *plan.Device) { disk.UdevTags = tags("ceph_bluestore"); part.UdevTags = tags("ext4") }, false},
 		"it is a physical volume":    {func(_, part *plan.Device) { part.PVUUID = "pv" }, false},
-		"it cannot be read":          {func(_, part *plan.Device) { part.Unreadable = []string{"content: input/output error"} }, false},
+		"nobody reads it":            {func(_, part *plan.Device) { part.Unreadable = []string{"content: partitions are not opened"} }, true},
 		"it is mounted":              {func(disk, _ *plan.Device) { disk.Mounts = []string{"/mnt"} }, false},
 		"another device is on it":    {func(disk, _ *plan.Device) { disk.Holders = []string{"dm-3"} }, false},
 		"the label is only a copy":   {func(disk, _ *plan.Device) { disk.Labels = disk.Labels[1:] }, false},
-		"it is one of another disk ": {func(disk, part *plan.Device) { part.KernelName = "sdz1"; marked("ext4", 1080)(part) }, true},
+		"it is one of another disk ": {func(disk, part *plan.Device) { part.KernelName, part.UdevTags = "sdz1", tags("ext4") }, true},
 	} {
 		d, part := clean(carrying(w, true)), clean()
 		d.Partitions = []string{"sdb8"}
@@ -435,3 +438,5 @@ func TestZap_partitions(t *testing.T) {
 		}
 	}
 }
+
+func tags(format string) map[string]string { return map[string]string{"ID_FS_TYPE": format} }
