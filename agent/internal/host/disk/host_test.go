@@ -100,7 +100,8 @@ func TestHost_wipe(t *testing.T) {
 // TestHost_clearOSD_partition: a partition that the kernel shows on the disk of an OSD goes with the OSD, unless something of somebody else is on it, or somebody has it open. Until then nothing is written.
 func TestHost_clearOSD_partition(t *testing.T) {
 	const uuid = "11111111-2222-4333-8444-555555555555"
-	dev := loop(t, "--partscan")
+	// Such a device keeps a partition that no table tells of, whenever udev has the kernel read the table again.
+	dev := loop(t)
 	part := dev + "p8"
 	put(t, dev, 0, string(osdtest.Block(osd.Label{UUID: uuid, FSID: uuid, ID: "3", SizeBytes: testSize, Description: "main", Ready: true}, nil)))
 	tool(t, "addpart", dev, "8", "8192", "16384")
@@ -113,7 +114,9 @@ func TestHost_clearOSD_partition(t *testing.T) {
 	}
 	tool(t, "mkfs.ext4", "-q", "-F", part)
 	whole("a filesystem is on it", clear(), ErrNotOurs)
-	tool(t, "wipefs", "--all", part)
+	if out, err := exec.Command("wipefs", "--all", part).CombinedOutput(); err != nil {
+		t.Fatalf("wipefs: %v: %s", err, out)
+	}
 	f, err := os.Open(part)
 	if err != nil {
 		t.Fatal(err)
