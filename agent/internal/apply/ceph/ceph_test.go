@@ -85,11 +85,11 @@ func headless(d *plan.Device) {
 func step(t *testing.T) plan.Step {
 	t.Helper()
 	d := emptyDisk()
-	uuid, err := osd.UUID(cluster, osd.Disk{Serial: "S", SizeBytes: 2 << 30}, "")
+	uuid, err := osd.UUID(cluster, osd.Disk{Serial: "S", SizeBytes: 2 << 30, Node: "n1"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := prep.Spec{Device: plan.IdentityOf(d), ClusterUID: cluster, Want: osd.Wanted{UUID: uuid, FSID: cluster, ID: 7}, Tools: tools, Fresh: true}
+	spec := prep.Spec{Node: "n1", Device: plan.IdentityOf(d), ClusterUID: cluster, Want: osd.Wanted{UUID: uuid, FSID: cluster, ID: 7}, Tools: tools, Fresh: true}
 	p, err := prep.Prepare(plan.Snapshot{Devices: []plan.Device{d}}, spec, policy)
 	if err != nil || len(p.Steps) != 1 {
 		t.Fatalf("%+v, %v", p, err)

@@ -150,7 +150,7 @@ func (m mappings) Close(context.Context, string, uint64) error {
 // steps are those for the disk as it is; how it was when the decision was made does not matter after a death.
 func (m *machine) steps(t *testing.T) []plan.Step {
 	t.Helper()
-	uuid, err := osd.UUID(cluster, osd.Disk{Serial: "S", SizeBytes: 2 << 30}, "")
+	uuid, err := osd.UUID(cluster, osd.Disk{Serial: "S", SizeBytes: 2 << 30, Node: "n1"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func (m *machine) steps(t *testing.T) []plan.Step {
 		d.Holders = []string{"dm-3"}
 	}
 	spec := prep.Spec{
-		Device: plan.IdentityOf(emptyDisk()), ClusterUID: cluster, Want: osd.Wanted{UUID: uuid, FSID: cluster, ID: 7, Encrypted: true}, Tools: tools, Key: key, Fresh: true,
+		Node: "n1", Device: plan.IdentityOf(emptyDisk()), ClusterUID: cluster, Want: osd.Wanted{UUID: uuid, FSID: cluster, ID: 7, Encrypted: true}, Tools: tools, Key: key, Fresh: true,
 	}
 	p, err := prep.Prepare(plan.Snapshot{Devices: []plan.Device{d, {KernelName: "dm-3", Mapping: osd.MappingUUID(uuid)}}}, spec, policy)
 	if err != nil {
@@ -254,7 +254,7 @@ func TestPerform_encryptedBelievesNobody(t *testing.T) {
 
 func other(t *testing.T) string {
 	t.Helper()
-	uuid, err := osd.UUID(cluster, osd.Disk{Serial: "S", SizeBytes: 2 << 30}, "")
+	uuid, err := osd.UUID(cluster, osd.Disk{Serial: "S", SizeBytes: 2 << 30, Node: "n1"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

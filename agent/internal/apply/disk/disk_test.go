@@ -132,7 +132,7 @@ func TestPerform_clearsTheOSDThatTheTokenNames(t *testing.T) {
 	const cluster, size = "0d4f0fb1-f7d4-4f0c-9d52-1f5ef2b55d5f", 2 << 30
 	d := image(t)
 	d.SizeBytes = size
-	uuid, err := osd.UUID(cluster, osd.Disk{Serial: d.Serial, SizeBytes: size}, d.Path)
+	uuid, err := osd.UUID(cluster, osd.Disk{Serial: d.Serial, SizeBytes: size, Node: "n1"}, d.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,6 +143,7 @@ func TestPerform_clearsTheOSDThatTheTokenNames(t *testing.T) {
 	d.Labels, d.Signatures = []osd.Found{{Label: label}}, []plan.Signature{{Type: "ceph_bluestore", UUID: uuid}}
 	want := osd.Wanted{UUID: uuid, FSID: cluster, ID: 7}
 	p, err := prep.Zap(plan.Snapshot{Devices: []plan.Device{d}}, prep.Spec{
+		Node:   "n1",
 		Device: plan.IdentityOf(d), ClusterUID: cluster, Want: want, Making: prep.Look(d, want, plan.Policy{}).Making,
 	}, plan.Policy{})
 	if err != nil || len(p.Steps) != 1 {
